@@ -1,4 +1,4 @@
-"""The choice of a solver by operations and bytes, counted and never measured."""
+"""The choice of a solver by counted operations and bytes; nothing is timed."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from gramian.gram import Gram
 from gramian.resources import readable
 
 DIRECT_ROWS = 3000
-"""Rows up to which a factorisation takes no longer than making a preconditioner would."""
+"""Rows up to which a factorisation is as fast as computing a preconditioner."""
 DIRECT_TOL = 1e-10
-"""Residuals that conjugate gradients reach only slowly."""
+"""Tolerance below which conjugate gradients are slow."""
 DIRECT_RIDGE = 1e-6
 """Ridge, relative to k(x, x), below which conjugate gradients converge slowly."""
 FACTOR_ROWS = 50_000
-"""Rows up to which the posterior of a Gaussian process is exact, where its factor fits."""
+"""Rows up to which the posterior of a Gaussian process is exact, if its factor fits in memory."""
 ROWS_PER_ITERATION = 50
-"""n³/3 operations of a factorisation take about as long as n / 50 products with a stored K, which wait for memory."""
+"""A factorisation (n³/3 operations) takes about as long as n / 50 memory-bound products with a stored K."""
 SPEED = 6e10
-"""Operations a second of the nominal machine: two cores, 30 Gflop/s each in double precision. Never measured."""
+"""Operations per second of the nominal machine: two cores with 30 Gflop/s each in double precision."""
 VALUE, STORED = 225, 18
-"""Operations that making a kernel value or feature, and reading a stored float32 one, count as beside products."""
+"""Cost in operations of computing a kernel value or feature, and of reading a stored float32 one."""
 ITERATIONS = 30
-"""Iterations that conjugate gradients in the space of a map are expected to take."""
+"""Expected iterations of conjugate gradients in the features of a map."""
 SVM_VALUES, NEWTON_STEPS = 60, 10
-"""Times that pair steps make each kernel value, and factorisations of a machine with any loss."""
+"""Times that pair steps compute each kernel value, and Newton steps (factorisations) of a machine with any loss."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The solver of a fit."""
+    """The solver used in a fit, and why."""
 
     name: str  # Its name
-    reason: str  # Why it was taken
+    reason: str  # Why it was chosen
 
     def __str__(self) -> str:
         return f"{self.name} ({self.reason})"
 
 
 def choose(gram: Gram, ridge: float, tol: float, *, factor: bool = False, asked: str = "auto") -> Choice:
-    """Choose between ``cholesky`` and ``pcg`` for ``(K + ridge · I) x = b``; ``factor`` where L itself is needed."""
+    """Choose between ``cholesky`` and ``pcg`` for ``(K + ridge · I) x = b``; ``factor`` if L itself is needed."""
     n = gram.shape[0]
     if asked == "pcg" and (factor or ridge == 0):
         wanted = "store_loo=True" if factor else "alpha=0"
@@ -64,7 +64,7 @@ def choose(gram: Gram, ridge: float, tol: float, *, factor: bool = False, asked:
 
 
 def choose_in_features(n: int, m: int, k: int, sample: int, asked: str = "auto") -> Choice:
-    """Choose between sums of outer products and conjugate gradients for k targets in m features of n rows."""
+    """Choose between normal equations and conjugate gradients for k targets in m features of n rows."""
     if asked != "auto":
         return Choice("pcg" if asked == "pcg" else "moments", "as asked")
     sums = n * m * (2.0 * m + VALUE) + m**3 / 3.0
@@ -88,7 +88,7 @@ def choose_posterior(n: int, memory: int, asked: str = "auto") -> Choice:
 
 
 def worthwhile_iterations(n: int) -> int:
-    """Return how many iterations of ``pcg`` cost as much as a factorisation."""
+    """Return the number of iterations of ``pcg`` that cost as much as a factorisation."""
     return max(n // ROWS_PER_ITERATION, 1)
 
 
@@ -96,7 +96,7 @@ def worthwhile_iterations(n: int) -> int:
 
 
 def nominal_seconds(operations: float) -> float:
-    """Return what operations take on the nominal machine, so that sizes are the same on every machine."""
+    """Return the time of operations on the nominal machine, so that plans are the same on every machine."""
     return operations / SPEED
 
 
@@ -106,13 +106,13 @@ def factor_bytes(n: int) -> int:
 
 
 def factor_operations(n: int, *, inverse: bool = False) -> float:
-    """Count the operations of K and its Cholesky factor, and of the inverse where leave-one-out needs it."""
+    """Count the operations of K and its Cholesky factor, with ``inverse`` also those of the inverse."""
     return VALUE * n**2 + (3.0 if inverse else 1.2) * n**3 / 3.0
 
 
 def pcg_operations(n: int, targets: int, iterations: int, rank: int, memory: int) -> float:
     """Count the operations of conjugate gradients with a preconditioner of some rank."""
-    # Blocks of K that memory cannot hold are made again in every iteration.
+    # Blocks of K that do not fit in memory are recomputed in every iteration.
     stored = min(max((memory - 8.0 * n * rank) / (2.0 * n * n), 0.0), 1.0)
     step = n * n * (stored * STORED + (1.0 - stored) * 0.5 * VALUE) + 4.0 * n * rank * targets
     setup = 2.0 * n * rank**2 + VALUE * n * rank + (2.0 + stored) * 0.5 * VALUE * n * n
@@ -125,10 +125,10 @@ def landmark_operations(n: int, m: int) -> float:
 
 
 def svm_operations(n: int) -> float:
-    """Count the operations of a support vector machine, about."""
+    """Estimate the operations of a support vector machine."""
     return float(SVM_VALUES * VALUE * n**2)
 
 
 def newton_operations(n: int, functions: int = 1) -> float:
-    """Count the operations of Newton steps for a machine with any loss, about."""
+    """Estimate the operations of Newton steps for a machine with any loss."""
     return NEWTON_STEPS * functions * factor_operations(n)

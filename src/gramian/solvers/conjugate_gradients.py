@@ -24,8 +24,8 @@ def conjugate_gradients(
 ) -> Array:
     """Solve ``A_j d_j = r_j`` until ``‖r_j - A_j d_j‖ ≤ goal_j``: R (n, k), goal (k,) → (n, k).
 
-    ``times`` and ``precondition`` take vectors and the numbers of their columns; ``proceed`` is asked before each step.
-    ``patience`` bounds the steps without progress; ``definite`` raises where A is seen not to be positive definite.
+    ``times`` and ``precondition`` take vectors and their column indices; iterations go on while ``proceed()`` is true.
+    ``patience`` bounds the steps without progress; ``definite`` raises an error at negative curvature.
     """
     D, goal = np.zeros_like(R), np.broadcast_to(np.asarray(goal, dtype=np.float64), R.shape[1:])
     columns = np.flatnonzero(_norms(R) > goal)

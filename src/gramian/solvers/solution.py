@@ -18,10 +18,10 @@ class Solution:
     """The solution of systems that share a matrix."""
 
     x: Array  # (n, k): One column per right-hand side
-    certificate: Certificate  # The worst relative residual ``‖b - A x‖ / ‖b‖``, and whether it is good enough
+    certificate: Certificate  # The worst relative residual ``‖b - A x‖ / ‖b‖``, and whether it is within tolerance
     ridge: Any = None  # (k,): μ of each target
-    loo: Array | None = None  # (n, k): Leave-one-out residuals, where they were asked for
-    grid: Any = None  # (g,): Ridges that were chosen among
-    residuals: Any = None  # (k,): Relative residuals, where they are known one by one
-    path: Any = None  # (g, k): Their leave-one-out errors
-    trend: Array | None = None  # (q, k): Coefficients of functions beside f, where there are any
+    loo: Array | None = None  # (n, k): Leave-one-out residuals, if requested
+    grid: Any = None  # (g,): The grid from which ridges were chosen
+    residuals: Any = None  # (k,): Relative residual of each column, if known
+    path: Any = None  # (g, k): Leave-one-out errors on the grid
+    trend: Array | None = None  # (q, k): Coefficients of the trend, if there is one
