@@ -68,7 +68,7 @@ class Clock:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the clock was made."""
+        """Seconds since the start."""
         return self.pace * (compiling.now() - self.start)
 
     @property

@@ -66,7 +66,7 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
     n_features_in_ : int
         Columns of X.
     feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where X had names.
+        Their names, if X had names.
 
     Examples
     --------
@@ -166,7 +166,7 @@ class RBFSampler(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
     n_features_in_ : int
         Columns of X.
     feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where X had names.
+        Their names, if X had names.
 
     Examples
     --------

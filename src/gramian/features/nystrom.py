@@ -87,7 +87,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
     n_features_in_ : int
         Columns of X.
     feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where X had names.
+        Their names, if X had names.
 
     Examples
     --------

@@ -44,7 +44,7 @@ class RidgeProblem:
     ridge: Array | None  # (k,): μ of each target; None to choose it by leave-one-out
     grid: Array | None = None  # (g,): Candidates for the ridge
     start: Array | None = None  # (n, k): Initial guess of iterations
-    trend: Array | None = None  # (n, q): Functions beside f that are not penalised
+    trend: Array | None = None  # (n, q): Trend functions at the rows, not penalised
     names: NDArray[np.intp] | None = None  # (n,): Row numbers, for messages
     solver: str = "auto"
     loo: bool = False  # Whether to compute leave-one-out residuals

@@ -115,7 +115,7 @@ class _Full:
         return np.asarray((factor @ y[..., None])[..., 0])
 
     def departure(self, stacked: Floats, covariances: Floats) -> Floats:
-        """Return ``‖Pᵀ Σ P - I‖``, which is zero where ``Σ⁻¹ = P Pᵀ``: → (K,)."""
+        """Return ``‖Pᵀ Σ P - I‖``, which is zero if ``Σ⁻¹ = P Pᵀ``: → (K,)."""
         residual = stacked.transpose(0, 2, 1) @ covariances @ stacked - np.eye(self.n_features)
         return np.asarray(np.sqrt(np.einsum("kij,kij->k", residual, residual)))
 

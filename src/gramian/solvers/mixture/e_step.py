@@ -44,7 +44,7 @@ class Statistics:
     moments: Floats  # (K, 1 + d + Q): ``Σ_n w_n q_nk φ(x_n - o_k)``
     log_likelihood: float = 0.0  # ``Σ_n w_n log p(x_n)``, under the mixture of the E-step
     entropy: float = 0.0  # ``-Σ_n w_n Σ_k q_nk log q_nk``
-    divergence: float = 0.0  # ``Σ_n w_n KL(q_n ‖ p(· | x_n))``: zero where q is the posterior
+    divergence: float = 0.0  # ``Σ_n w_n KL(q_n ‖ p(· | x_n))``: zero if q is the posterior
 
     def __add__(self, other: Statistics) -> Statistics:
         if self.family != other.family or not np.array_equal(self.origin, other.origin):
