@@ -8,7 +8,7 @@ import numpy as np
 
 from gramian.certificates import Certificate
 from gramian.kernels.resolve import is_precomputed
-from gramian.verification.rows import Array, Data, Shown, check_same, dense, feature_weights, found, relative
+from gramian.verification.rows import SUMS, Array, Data, Shown, check_same, dense, feature_weights, found, relative
 
 BALANCED = 1e-8
 """Coefficients this close to orthogonal to the unpenalised functions, relative to their sizes, count as orthogonal."""
@@ -23,6 +23,9 @@ def ridge(model: Any, data: Data) -> Certificate:
         weighted = (np.asarray(shown.F) * data.weights[:, None]).T
         R, B = weighted @ (Y - shown.f) - alpha * shown.coefficients, weighted @ Y
         lost = np.abs(weighted).sum(axis=1, keepdims=True) * shown.lost
+        if hasattr(model.approximation_, "expansion"):  # features are sums at the landmarks, with rounding of their own
+            sums = np.abs(model.approximation_.expansion(np.eye(len(weighted)))).sum(axis=0)
+            lost = lost + SUMS * shown.scale * sums[:, None] * (data.weights @ np.abs(Y - shown.f))
     else:
         shown, kept = _at_rows(model, data, Y), data.kept
         root = np.sqrt(data.weights[kept])[:, None]

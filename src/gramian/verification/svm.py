@@ -244,7 +244,9 @@ def _worst(model: Any, data: Data, shown: Shown, unlike: list[str], programs: li
             faults.append("the optimum is lost in the rounding of sums of kernel values")
         # An error in a value counts once in the violation of a pair, and times the cost of its row in the gap.
         price = float(np.maximum(np.abs(program.lower), np.abs(program.upper)).sum())
-        lost = 2.0 * max(program.stretch * float(shown.lost.max()), rounding) * max(1.0 / program.unit, price / scale)
+        lost = max(program.stretch * float(shown.lost.max()), rounding)
+        lost += EPS * float(np.abs(program.linear).max())  # of y in a residual f + b - y
+        lost *= 2.0 * max(1.0 / program.unit, price / scale)
         values = {"primal": primal, "dual": dual, "violation": max(violation, 0.0), "rounding": lost}
         if claim.kind != "stationary":
             values["gap"] = gap
