@@ -69,7 +69,8 @@ SHRINK_WORTH = 0.7
 POLISHED = 512
 """Problems of at most this many variables are solved to machine precision."""
 INNER, CARD_INNER = 0.1, 0.2
-"""Pair steps on a working set stop at this share of the violation; on a GPU sooner, as rounds cost less."""
+"""Pair steps on a working set stop at this share of the violation; with a GPU sooner, since these steps, on the CPU,
+then take most of the time."""
 STUBBORN = 2048
 """Problems of at most this many variables also go to the active-set method if pair steps converge slowly."""
 WORTHWHILE = 0.01
