@@ -1,4 +1,4 @@
-"""Rungs: what each learns from and is judged by; and how a search keeps to its time."""
+"""Rungs: what each learns from and is judged by."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from gramian.estimators.auto.plans import Planner, Sizes
 from gramian.estimators.auto.response import Classes, Numbers
 from gramian.estimators.auto.search import ScaledRows, Search
 from gramian.kernels import RBF
-from gramian.progress import Clock
 
 
 @pytest.mark.parametrize("n", [10, 149, 150, 1000, 2000, 2001, 3500, 10_000])
@@ -65,33 +64,3 @@ def test_the_best_are_judged_again_on_many_rows_with_what_they_learned(rng):
     assert {found.rung for found in ranked} == {many}
     assert ranked[0].trial.score < 0.7 * before[0].trial.score  # more rows predict better
     assert all(found.kernels[0] in [f.kernels[0] for f in before] for found in ranked)
-
-
-def a_search(rng, limit, n=20_000):
-    X = rng.standard_normal((50, 2))
-    means = Means(10**9, 1, 0, clock=Clock(limit))
-    rows = {"standard": ScaledRows(X, FunctionTransformer())}
-    return Search(Numbers(X[:, 0]), rows, ["gp"], means, Planner(n, 1, 10**9, limit=limit), lambda board, doing: None)
-
-
-def test_small_trials_tell_nothing_of_how_long_large_ones_take(rng):
-    search = a_search(rng, 1000.0)
-    search._set_pace("gp", 0.1, 1.0)
-    assert search.paces["gp"] == pytest.approx(10.0)  # all that is known
-    search._set_pace("gp", 10.0, 20.0)
-    search._set_pace("gp", 0.1, 1.0)
-    assert search.paces["gp"] == pytest.approx(2.0)
-
-
-def test_last_fits_have_what_counts_leave_unless_the_clock_is_behind(rng):
-    search = a_search(rng, 1000.0)
-    search.spent = 100.0
-    assert search.left(950.0, 3.0) == 900.0  # the same on every machine that keeps up
-    assert search.left(500.0, 2.5) == 200.0
-    assert search.left(500.0, 0.5) == 500.0
-
-
-def test_the_third_rung_is_left_out_where_its_trials_take_too_much_of_the_time(rng):
-    steps = rungs(Numbers(np.arange(20_000.0)), 20_000, 5, 0)
-    learning = {limit: [s.learning for s in a_search(rng, limit)._in_time(steps)] for limit in (20.0, 2000.0)}
-    assert learning == {20.0: [500, 1500], 2000.0: [500, 1500, 3000]}

@@ -45,8 +45,6 @@ from gramian.solvers.gp.hyperparameters import noise_of_repeats
 
 Array = NDArray[np.float64]
 LOG = logging.getLogger("gramian")
-LAST_PACE = 0.6
-"""Last fits, which are mostly matrix products, are slower than their counts by this part of what trials are."""
 COPIES = 4
 """Copies of the rows that must fit in memory for all of them to be searched for repeats, which sorts them."""
 
@@ -192,8 +190,7 @@ class AutoKernel(Nested, BaseEstimator):
             search.mark(better, TOO_SLOW)
         offered = [best, *(f for f in ranked if f is not best and f.rung is best.rung)]
         # By trials on few rows, which take a GPU longer than counts say; its last fits do not.
-        means = replace(means, pace=LAST_PACE * search.paces.get("gp", 1.0) if means.device is None else 1.0)
-        planner = replace(planner, left=search.left(means.clock.left, means.pace))
+        means = replace(means, pace=search.paces.get("gp", 1.0) if means.device is None else 1.0)
         winners = []
         for found in offered[: 1 if alone else OFFERED]:
             source = search.source_of(found)

@@ -45,7 +45,7 @@ SMALL, MEDIUM = 150, 400
 """Below so many rows only the first ``FEW`` or ``SOME`` candidates are tried: chance would decide between more."""
 FEW, SOME = 2, 5
 GIVEN = "kernel as given"
-PAIRED = 12
+PAIRED = 30
 """With at most this many classes, a support vector machine for each pair is cheap enough to come first."""
 
 # Kernel, whether every input has its own lengthscale, scaling, whether a linear part is added.
@@ -120,7 +120,7 @@ MORE = 10.0
 """On more rows a metric starts with at most this many times its noise."""
 EVIDENCE_TOL = 1e-4
 """The search for hyperparameters ends where no slope of the evidence exceeds the root of this."""
-STEPS = (40, 20)
+STEPS = (60, 20)
 """Steps of that search, at first and on more rows."""
 CONDITION_STEPS = 100
 """Conjugate gradient steps where a process is judged on many rows."""

@@ -21,18 +21,16 @@ OTHERS = ("svm", "machine")
 """Machines fitted by least squares; support vector machines and machines with any loss."""
 RESERVE = (0.1, 0.6)
 """The least and the most of the time limit that the search leaves for the last fits."""
-SHARES = {"exact": 0.8, "pcg": 0.6, "nystroem": 0.7}
+SHARES = {"exact": 0.8, "pcg": 0.6, "nystroem": 0.5}
 """The part of its time that a fit may count; conjugate gradients run twice, the second time to estimate the error."""
-MEMBERS, OFFERED, RESERVED = 4, 8, 2
-"""Machines that an average has at most, that it may choose from, and for whose last fits time is kept."""
-EVALUATIONS, AGAIN, SETTINGS = 50, 25, 3
+MEMBERS, OFFERED = 4, 8
+"""Machines that an average has at most, and that it may choose from."""
+EVALUATIONS, AGAIN, SETTINGS = 60, 18, 3
 """Evaluations of the evidence in a trial, at first and on more rows; settings that another machine is tried with."""
 GRADIENT, POWERS = 12, 60
 """Operations for each input of a kernel value with its gradient: squared distances, and powers of differences."""
-ONE_THREAD, CORES = 1000, 2
-"""Rows up to which threads cost more than they save, so that only one of the nominal machine's cores works."""
-OVERHEAD = 2e8
-"""Operations that an evaluation of the evidence counts as beside its arithmetic: some milliseconds of small steps."""
+ONE_THREAD = 1000
+"""Up to this many rows, BLAS runs on one thread: its threads would wait for each other."""
 EIGEN = 10.0
 """An eigendecomposition takes about so many times n³ operations."""
 RIDGE_ROWS = 1500
@@ -109,12 +107,6 @@ class Planner:
     loo: bool = False  # Whether a process needs the inverse of its factor, for leave-one-out predictions
     sizes: Sizes = Sizes()
     speed: float = 1.0  # How much faster than the nominal machine matrices are factorised and multiplied
-    left: float | None = None  # Nominal seconds for the last fits, once the search is over
-
-    @property
-    def budget(self) -> float:
-        """Nominal seconds for the last fits."""
-        return self.reserve("gp") if self.left is None else self.left
 
     def plan(self, ridges: Sequence[Effort], budget: float, *, loo: bool, powers: int = 0) -> Plan:
         """Choose how to fit all rows in a budget; a kernel of powers of differences has so many inputs, others 0."""
@@ -148,10 +140,10 @@ class Planner:
         if machine in OTHERS:
             return float(np.clip(self.other_seconds(machine), low, high))
         if self.n <= self.sizes.exact:  # where hyperparameters are learned again
-            again = RESERVED * trial_seconds("gp", self.n, 1, again=True)
+            again = MEMBERS * trial_seconds("gp", self.n, 1, again=True)
             return float(np.clip(again, low, high))
         way = self.plan(TYPICAL, high, loo=self.loo)
-        return high if way.way == "nystroem" else float(np.clip(RESERVED * way.whole, low, high))
+        return high if way.way == "nystroem" else float(np.clip(MEMBERS * way.whole, low, high))
 
     def affordable(self, machine: str) -> bool:
         """Tell whether a machine can be fitted to all rows in its part of the time limit."""
@@ -169,7 +161,6 @@ def trial_seconds(
     """Return what a trial on n rows of d inputs takes on the nominal machine."""
     if machine == "gp":
         each = choice.factor_operations(n, inverse=True) + n**2 * (choice.VALUE + d * (POWERS if powers else GRADIENT))
-        each = OVERHEAD + (CORES if n <= ONE_THREAD else 1) * each
         return choice.nominal_seconds((AGAIN if again else EVALUATIONS) * each)
     if machine == "ridge":
         m = min(n, RIDGE_ROWS)

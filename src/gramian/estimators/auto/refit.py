@@ -135,7 +135,7 @@ class Winner:
 def affordable(offered: Iterable[Winner], planner: Planner) -> list[tuple[Winner, Plan]]:
     """Return the first winner, and those after it that counts say can be fitted in the time left."""
     found: list[tuple[Winner, Plan]] = []
-    left = planner.budget
+    left = planner.reserve("gp")
     for p in offered:
         way = p.plan(left)
         if not found or (way.way != "nystroem" and way.whole <= left):
@@ -144,15 +144,15 @@ def affordable(offered: Iterable[Winner], planner: Planner) -> list[tuple[Winner
     return found
 
 
-def refit(p: Winner, way: Plan | None = None, *, first: bool = True) -> Refit:
-    """Fit the winner of a search to all rows, by the plan where one is given; the first has some time in any case."""
+def refit(p: Winner, way: Plan | None = None) -> Refit:
+    """Fit the winner of a search to all rows, by the plan where one is given."""
     clock = p.means.clock
-    if clock.max_time is not None and first:
+    if clock.max_time is not None:
         clock = replace(clock, max_time=max(clock.max_time, clock.seconds + GRACE * clock.max_time))
     p, cut = _learned_again(replace(p, means=replace(p.means, clock=clock)))
     with quiet():
         if p.machine in LEAST_SQUARES:
-            done = _least_squares(p, way or p.plan(p.planner.budget))
+            done = _least_squares(p, way or p.plan(p.planner.reserve("gp")))
         else:
             done = _linear(p) if p.machine == LINEAR else _other(p)
     return replace(done, note=done.note + cut + ("; time_limit stopped it short" if done.cut else ""))
@@ -163,7 +163,7 @@ def refit_others(team: Iterable[tuple[Winner, Plan | None]]) -> list[Refit | Non
     done: list[Refit | None] = []
     for p, way in team:
         late = way is not None and p.means.nominal_left < way.seconds
-        last = None if late else refit(p, way, first=False)
+        last = None if late else refit(p, way)
         done.append(None if last is None or last.cut else last)
     return done
 
@@ -192,8 +192,7 @@ def _least_squares(p: Winner, how: Plan) -> Refit:
         if iterated.model.certificate_.violation <= USELESS:
             return iterated
         why = "time_limit stopped an iteration" if iterated.cut else "conjugate gradients stalled"
-        left = min(p.planner.budget, p.means.clock.left)
-        how = p.planner.through_landmarks(left, f"{why} over all rows; ")
+        how = p.planner.through_landmarks(p.planner.reserve("gp"), f"{why} over all rows; ")
     return _by_landmarks(p, how)
 
 

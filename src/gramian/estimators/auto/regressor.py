@@ -81,7 +81,7 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
         Threads; ``None`` for every core.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
         A GPU on which machines are tried and fitted, through torch (``pip install '.[gpu]'``), where their
-        kernels can run there; ``"auto"`` takes one where there is one. Files of the model do not keep it.
+        kernels can run there; ``"auto"`` takes one where there is one. Not saved with the model.
     verbose : int, default=0
         Whether to show progress.
 

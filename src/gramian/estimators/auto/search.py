@@ -42,7 +42,7 @@ PHASES = {
 }
 """By the number of rungs, for each rung: the shares of the search time at which trials of candidates, then of metrics,
 then of machines that take over a kernel end."""
-AGAIN, FEWEST = 0.3, 2
+AGAIN, FEWEST = 0.2, 3
 """The share of the search time kept for judging the best on many rows, and how many must fit into it."""
 OTHERS = 2
 """Where all survivors have one lengthscale, or all have several, this many of the other kind go on too."""
@@ -50,12 +50,6 @@ ROUGH = ("Power", "Laplace", "Matern-1/2")
 """Kernels of rough functions, which do relatively better the more rows there are."""
 LEADERS = 1
 """Number of Gaussian processes whose kernels other machines take over."""
-TELLING = 0.5
-"""The speed of this machine is taken from trials that count at least this part of the largest one."""
-SLOW = 0.9
-"""Where the clock leaves less than this part of the seconds that counts leave, the last fits follow the clock."""
-WORTHWHILE = 0.3
-"""The third rung is left out where its first trial takes more than this part of the search time."""
 WORTH = 0.005
 """A kernel machine must be better than a linear model by this part of its score."""
 BASELINE = Candidate(LINEAR, LINEAR, "standard")
@@ -122,8 +116,7 @@ class Search:
     spent: float = 0.0  # Nominal seconds
     passed: int = 0  # Candidates left out since counts say that they take too long
     late: int = 0  # Candidates left out since the clock says so
-    paces: dict[str, float] = field(default_factory=dict)  # Seconds that a nominal one took at last, by kind of trial
-    largest: dict[str, float] = field(default_factory=dict)  # Nominal seconds of the largest trial, by kind
+    paces: dict[str, float] = field(default_factory=dict)  # Seconds that a nominal one took at last, by machine
 
     def __post_init__(self) -> None:
         self.limit = self.means.clock.max_time
@@ -143,7 +136,7 @@ class Search:
 
     def run(self, group: list[Candidate], steps: list[Rung], many: Rung | None = None) -> list[Found]:
         """Try candidates rung by rung; where there are none, judge the linear model on the last rung."""
-        steps = self._in_time(steps) if group else steps[-1:]
+        steps = steps if group else steps[-1:]
         share = 1.0 if many is None else 1.0 - AGAIN
         phases = [[share * end for end in ends] for ends in PHASES[min(len(steps), 3)]]
         for number, step in enumerate(steps):
@@ -160,10 +153,8 @@ class Search:
             group = self._survivors(step, SURVIVORS[min(number, len(SURVIVORS) - 1)])
             cost = self._cost(group[0], steps[number + 1]) if group else math.inf
             end = phases[min(number + 1, 2)][0] * self.seconds
-            # Without time for the best process, the machines that take over its kernel would be judged alone; the third
-            # rung must have time for two trials, since one alone says nothing.
-            cost, by = (cost, 1.0) if number == 0 else (2.0 * cost, share)
-            if not group or self.spent + cost > end or self._is_late(group[0], steps[number + 1], cost, by):
+            # Without time for the best process, the machines that take over its kernel would be judged alone.
+            if not group or self.spent + cost > end or self._is_late(group[0], cost):
                 self.unfinished = f"; time_limit ended the search after {number + 1} of {len(steps)} steps"
                 break
         if many is not None:
@@ -173,17 +164,6 @@ class Search:
             raise ValueError(f"no machine could be fitted; the first: {first.name}, {first.status.rstrip('.')}.")
         return ranked
 
-    def left(self, by_clock: float, pace: float) -> float:
-        """Return nominal seconds for the last fits: by counts, unless the clock of a slow machine leaves fewer."""
-        counted = max(self.planner.limit - self.spent, self.planner.reserve("gp"))
-        return by_clock / max(pace, 1.0) if by_clock < SLOW * counted else counted
-
-    def _in_time(self, steps: list[Rung]) -> list[Rung]:
-        """The first two steps, and those after them whose trials are cheap enough."""
-        d, most = next(iter(self.scaled.values())).shape[1], WORTHWHILE * self.seconds
-        costs = [len(step.splits) * trial_seconds("gp", step.learning, d, again=True) for step in steps]
-        return [step for i, (step, cost) in enumerate(zip(steps, costs, strict=True)) if i < 2 or not cost > most]
-
     def _judge_again(self, step: Rung) -> None:
         """Judge the best on many rows: which kernel wins may depend on how many there are."""
         best, before = self._ranked[:OFFERED], dict(self.found)
@@ -191,8 +171,6 @@ class Search:
         group = [replace(f.candidate, kernels=tuple(f.kernels[:1])) if _chooses(f) else f.candidate for f in best]
         cheapest = sorted(self._cost(c, step) for c in group)[:FEWEST]
         if len(cheapest) < FEWEST or self.spent + sum(cheapest) > self.seconds:
-            return
-        if self._is_late(group[0], step, sum(cheapest), 1.0):
             return
         self._baselines(step)
         self._step(group, step, 1.0)
@@ -226,14 +204,14 @@ class Search:
             if not first and self.spent + cost > end * self.seconds:
                 self.passed += 1
                 continue
-            if not first and self._is_late(candidate, step, cost, end if place else 1.0):
+            if not first and self._is_late(candidate, cost):
                 self.late += 1
                 continue
             self.spent += cost
             left = self.means.clock.left
             self._try(candidate, step)
             if self.limit is not None:
-                self._set_pace(_kind(candidate, step), cost, left - self.means.clock.left)
+                self.paces[candidate.machine] = (left - self.means.clock.left) / cost
             took = self.means.clock.seconds
             if first and self.limit is not None and took > self.limit:
                 raise TimeoutError(
@@ -255,18 +233,9 @@ class Search:
             c.machine, n, d, again=True, **shape
         )
 
-    def _set_pace(self, kind: str, cost: float, seconds: float) -> None:
-        """Note how many seconds a nominal one takes; small trials, which are mostly overhead, tell nothing of large."""
-        if cost >= TELLING * self.largest.get(kind, 0.0):
-            self.paces[kind] = seconds / cost
-            self.largest[kind] = max(cost, self.largest.get(kind, 0.0))
-
-    def _is_late(self, c: Candidate, step: Rung, cost: float, end: float) -> bool:
-        """Whether nominal seconds, on a machine as busy as this one, last beyond a share of the time of the search."""
-        clock = self.means.clock
-        if clock.max_time is None:
-            return clock.expired
-        return self.paces.get(_kind(c, step), 1.0) * cost > (end * clock.max_time - clock.seconds) / clock.pace
+    def _is_late(self, c: Candidate, cost: float) -> bool:
+        """Whether the time left is too short for nominal seconds, on a machine as busy as this one."""
+        return self.means.clock.expired or self.paces.get(c.machine, 1.0) * cost > self.means.clock.left
 
     def _survivors(self, step: Rung, count: int) -> list[Candidate]:
         """The best of a rung, with the processes whose kernels they use; the others are marked as dropped."""
@@ -381,11 +350,6 @@ class Search:
 
 def _of_each(found: Found) -> bool:
     return found.candidate.each
-
-
-def _kind(c: Candidate, step: Rung) -> str:
-    """What trials take alike: those of one machine that learn, and those that do not."""
-    return c.machine if step.learn else f"{c.machine}, learned before"
 
 
 def _chooses(found: Found) -> bool:
