@@ -160,7 +160,7 @@ def test_ctrl_c_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch, ca
     def stopped(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(fit_command, "_fit", stopped)
+    monkeypatch.setattr(fit_command, "_on_a_table", stopped)
     assert main(["fit", str(folder / "t.csv"), "--target", "y", "--out", str(folder / "new")]) == 130
     assert not (folder / "new").exists()
     assert capsys.readouterr().err == "gramian: stopped; nothing half-written is left\n"
@@ -170,7 +170,7 @@ def test_unexpected_errors_are_one_line_too(folder: Path, monkeypatch: pytest.Mo
     def broken(*_: Any) -> None:
         raise AssertionError("a bug\nwith lines")
 
-    monkeypatch.setattr(fit_command, "_fit", broken)
+    monkeypatch.setattr(fit_command, "_on_a_table", broken)
     arguments = ["fit", str(folder / "t.csv"), "--target", "y", "--out", str(folder / "new")]
     assert main(arguments) == 1
     err = capsys.readouterr().err

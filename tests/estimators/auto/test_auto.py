@@ -519,7 +519,7 @@ def test_weights_move_the_fit_of_every_machine(machine, waves):
     weights = np.where(np.arange(160) % 2, 1.0, 1e-4)
     how = {"machines": [machine], "kernel": 1.0 * RBF(1.0), "cv": 2, "random_state": 0, "n_jobs": 1}
     errors = [np.mean((AutoKernelRegressor(None, **how).fit(X, y, w).predict(Z) - z) ** 2) for w in (None, weights)]
-    assert errors[1] < 0.4 * errors[0]
+    assert errors[1] < 0.6 * errors[0]
 
 
 def test_rows_of_weight_zero_are_not_there(waves):

@@ -108,7 +108,7 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
         The most bytes that the fit may hold, and a prediction in addition to the fitted model; by default half of what
         is available.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU on which modes and evidence are computed, through torch (``pip install 'gramian[gpu]'``); ``"auto"``
+        A GPU on which modes and evidence are computed, through torch (``pip install '.[gpu]'``); ``"auto"``
         takes a GPU if there is one and the kernel can run on it. Saved models do not keep it.
     verbose : int, default=0
         Whether to show progress.
