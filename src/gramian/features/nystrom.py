@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from numbers import Real
@@ -27,8 +27,10 @@ from gramian.gram.pivots import inverse
 from gramian.kernels import Kernel, resolve
 from gramian.kernels.points import dtype_of, objects
 from gramian.kernels.resolve import holds_objects, is_precomputed
-from gramian.resources import memory_budget, random_of, readable, spans
+from gramian.resources import memory_budget, one_blas_thread, random_of, readable, spans
 
+FEW = 300
+"""Up to this many landmarks, BLAS threads would wait for each other longer than they compute."""
 FIRST = 16
 """Number of landmarks to begin with when ``tol`` is given and the rule cannot extend its choice."""
 
@@ -229,7 +231,8 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         rank = self._rank(X.shape[0])
         some = X if among is None else X[among]
         gram = Gram(kernel, some, memory=self.memory, n_jobs=self.n_jobs, device=self.device)
-        index, lower, factor = self._landmarks(gram, some, rank)
+        with one_blas_thread() if rank <= FEW else nullcontext():
+            index, lower, factor = self._landmarks(gram, some, rank)
         nothing = index.size == 0
         if nothing:  # K = 0: one zero feature
             index, lower, factor = np.zeros(1, dtype=np.intp), np.ones((1, 1)), None
