@@ -5,26 +5,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import reference_em as reference
-from gramian.solvers.mixture import e_step
 from gramian.solvers.mixture.covariances import family
 from gramian.solvers.mixture.e_step import FEW, evaluate, evaluate_few, expect, tally
 from gramian.solvers.mixture.em import maximise
 from gramian.solvers.mixture.gaussians import Mixture
-from gramian.solvers.mixture.row_tiles import Rows, Workers
+from gramian.solvers.mixture.row_tiles import Rows
 from mixture_problems import TYPES, plain, problem
-
-
-@pytest.fixture(params=["expanded", "residuals"])
-def form(request, monkeypatch):
-    """Have every density evaluated in one form."""
-    expanded = request.param == "expanded"
-    monkeypatch.setattr(e_step, "_worthwhile", lambda family: expanded)
-    return request.param
-
-
-@pytest.fixture
-def workers():
-    return Workers(2)
 
 
 @pytest.mark.parametrize("covariance_type", TYPES)

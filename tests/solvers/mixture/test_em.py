@@ -10,28 +10,13 @@ from numpy.testing import assert_allclose
 
 import reference_em as reference
 from gramian.progress import Clock
-from gramian.solvers.mixture import e_step as expectation
 from gramian.solvers.mixture import em as em_module
 from gramian.solvers.mixture.covariances import family
 from gramian.solvers.mixture.e_step import expect
 from gramian.solvers.mixture.em import em, gradient_norm, maximise
 from gramian.solvers.mixture.gaussians import Mixture
-from gramian.solvers.mixture.row_tiles import Rows, Workers
+from gramian.solvers.mixture.row_tiles import Rows
 from mixture_problems import TYPES, plain, problem
-
-
-@pytest.fixture(params=["expanded", "residuals"])
-def form(request, monkeypatch):
-    """Have every density evaluated in one form."""
-    expanded = request.param == "expanded"
-    monkeypatch.setattr(expectation, "_worthwhile", lambda family: expanded)
-    return request.param
-
-
-@pytest.fixture
-def workers():
-    return Workers(2)
-
 
 # -- one step ---------------------------------------------------------------------------------------
 
