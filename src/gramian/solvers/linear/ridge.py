@@ -113,14 +113,17 @@ class RidgeProblem:
         """Certify the residual of the predicted function: bounded if rounding is small, otherwise computed."""
         found = self.with_trend(found)
         done, B = found.certificate, self.scale * self.Y
-        apart = self.gram.rounding * float(np.abs(self.gram.diagonal()).max()) * np.abs(found.x).sum(axis=0)
+        largest = float(np.abs(self.gram.diagonal()).max())
+        apart = self.gram.rounding * largest * np.abs(found.x).sum(axis=0)
         rounding = float(relative_residuals(self.scale * apart, B).max(initial=0.0))
         if self.trend is None and rounding <= max(done.violation, UNSEEN) and done.violation + rounding <= self.tol:
             return replace(found, certificate=replace(done, violation=done.violation + rounding))
         values = as_predicted(self.gram, points, found.x)
         if self.trend is not None and found.trend is not None:
             values = values + self.trend @ found.trend
-        return measured(found, self.scale * (self.Y - values) - found.ridge * (found.x / self.scale), B, self.tol)
+        R = self.scale * (self.Y - values) - found.ridge * (found.x / self.scale)
+        sums = np.finfo(np.float64).eps * largest * np.linalg.norm(found.x, axis=0)
+        return measured(found, R, B, self.tol, float(relative_residuals(self.scale * sums, B).max(initial=0.0)))
 
     def with_trend(self, found: Solution) -> Solution:
         """Return the solution with the coefficients of the trend."""
@@ -281,14 +284,15 @@ class Moments:
         return Solution(w, residual_certificate(R, self.right, tol, clock or Clock(), advice), ridge=ridge)
 
 
-def measured(found: Solution, R: Array, B: Array, tol: float) -> Solution:
+def measured(found: Solution, R: Array, B: Array, tol: float, rounding: float = 0.0) -> Solution:
     """Return the solution with its certificate replaced by the residual of the predicted function: R, B (m, k)."""
     worst = float(relative_residuals(R, B).max(initial=0.0))
-    done, met = found.certificate, worst <= tol
+    done, met = found.certificate, worst + rounding <= tol
     message = done.message
     if met != done.converged:
-        large = f"above tol={tol:.0e}: the coefficients are so large that predictions lose digits; regularise more."
-        message = "" if met else large
+        counted = f"with rounding of {rounding:.0e} in predictions " if worst <= tol else ""
+        why = "the coefficients are so large that predictions lose digits; regularise more."
+        message = "" if met else f"{counted}above tol={tol:.0e}: {why}"
     return replace(found, certificate=replace(done, violation=worst, converged=met, message=message))
 
 
