@@ -19,11 +19,12 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian.data.blocks import is_blocks
 from gramian.features.base import ExplicitMap, constraints, parameters_checked, sampled_rows
-from gramian.gram import Gram, Pivots, draw_landmarks, select
+from gramian.gram import Gram, Pivots, select
 from gramian.gram.columns import KEPT, columns_of
+from gramian.gram.deferred import Deferred
 from gramian.gram.landmarks import RULES
 from gramian.gram.operator import wide
-from gramian.gram.pivots import inverse
+from gramian.gram.pivots import inverse, landmarks_and_factor
 from gramian.kernels import Kernel, resolve
 from gramian.kernels.points import dtype_of, objects
 from gramian.kernels.resolve import holds_objects, is_precomputed
@@ -230,7 +231,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
             self.__dict__.pop(name, None)
         rank = self._rank(X.shape[0])
         some = X if among is None else X[among]
-        gram = Gram(kernel, some, memory=self.memory, n_jobs=self.n_jobs, device=self.device)
+        gram = self._square(kernel, some)
         with one_blas_thread() if rank <= FEW else nullcontext():
             index, lower, factor = self._landmarks(gram, some, rank)
         nothing = index.size == 0
@@ -251,12 +252,17 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         self._n_features_out = index.size
         return factor, gram
 
+    def _square(self, kernel: Kernel, X: Any) -> Gram:
+        """K of rows with themselves, which are prepared only where the choice of landmarks needs all of them."""
+        if not self.needs_features and self.device is None and isinstance(X, np.ndarray):
+            with suppress(TypeError):  # not stationary
+                return Deferred(kernel, X, self.memory, self.n_jobs)
+        return Gram(kernel, X, memory=self.memory, n_jobs=self.n_jobs, device=self.device)
+
     def _landmarks(self, gram: Gram, X: Any, rank: int) -> tuple[NDArray[np.intp], NDArray[Any], NDArray[Any] | None]:
         """Landmarks, the Cholesky factor of their block of K, and the features of all rows if already computed."""
         if not self.needs_features:
-            index = draw_landmarks(gram, rank, random_of(self.random_state))
-            with suppress(np.linalg.LinAlgError):  # singular up to rounding: choose by pivots instead
-                return index, np.linalg.cholesky(gram.rows(index, index).astype(np.float64, copy=False)), None
+            return *landmarks_and_factor(gram, rank, random_of(self.random_state)), None
         pivots = self._pivots(gram, X, rank, random_of(self.random_state))
         return pivots.indices, np.tril(pivots.factor[pivots.indices]), pivots.factor
 

@@ -135,6 +135,23 @@ class Gram(LinearOperator):
         other.engine = replace(self.engine, workers=workers)
         return other
 
+    def among(self, index: NDArray[np.intp]) -> Gram:
+        """Return the matrix of some rows of X with themselves.
+
+        Parameters
+        ----------
+        index : array of shape (r,)
+            Rows of X, each at most once.
+
+        Returns
+        -------
+        Gram
+            ``K[index][:, index]``, on the same engine.
+        """
+        other = copy(self)
+        other._A, other._B, other.shape = self._A[index], self._B[index], (index.size, index.size)
+        return other
+
     def like(self, X: Any, Y: Any = None) -> Gram:
         """Return the matrix of the same kernel and other rows, on the same engine.
 

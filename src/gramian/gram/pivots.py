@@ -30,10 +30,10 @@ STRIPS = 8
 """Strips at least, so that threads share them evenly, unless rows are few."""
 LARGEST = 200
 """Most proposals that are drawn at once."""
-CHUNK = 200
-"""Candidates that are tested one by one before the rest of the pool is updated."""
+CHUNK, CHUNKS = 200, 8
+"""Candidates in a pool, at least; for many landmarks, pools have an eighth of their number."""
 WORTH = 4
-"""Rows per landmark from which the factor on all rows is avoided, and candidates per landmark in a pool."""
+"""Rows per landmark from which the factor on all rows is avoided, and candidates for each that is accepted."""
 
 Seed = int | np.random.RandomState | None
 Index = NDArray[np.intp]
@@ -152,8 +152,7 @@ def inverse(lower: Array) -> Array:
 
     SciPy's triangular solves hold the global interpreter lock.
     """
-    identity = np.eye(len(lower))
-    return np.asarray(scipy.linalg.solve_triangular(lower, identity, lower=True, check_finite=False))
+    return np.asarray(scipy.linalg.lapack.dtrtri(lower, lower=1)[0])
 
 
 def rpcholesky(
@@ -230,13 +229,13 @@ def rpcholesky(
             H, F = gram.rows(proposals, proposals).astype(np.float64), found[:, proposals].T.astype(np.float64)
             H -= F @ F.T
             now = H.diagonal()
-            kept, lower = eliminate(H, residual[proposals], rng.random_sample(block), floor)
+            wanted = rank - len(chosen)
+            kept, lower = eliminate(H, residual[proposals], rng.random_sample(block), floor, wanted)
             if not kept.size:  # their stale residuals may be rounding error: take the current ones
                 residual[proposals] = np.minimum(residual[proposals], np.where(now > floor, now, 0.0))
                 continue
-            accepted = proposals[kept][: rank - len(chosen)]
-            _grow(gram, store, len(chosen), accepted, lower[: accepted.size, : accepted.size], residual)
-        chosen += accepted.tolist()
+            _grow(gram, store, len(chosen), proposals[kept], lower, residual)
+        chosen += proposals[kept].tolist()
         residual[chosen] = 0.0
         block = min(2 * block, LARGEST) if grows and 2 * kept.size >= block else block
     found = store[: len(chosen)]
@@ -264,7 +263,7 @@ def _grow(gram: Gram, store: NDArray[Any], rank: int, index: Index, lower: Array
         run(strip, spans(n, min(max(n // STRIPS, STRIP // STRIPS), STRIP)), gram.workers)
 
 
-def eliminate(H: Array, stale: Array, uniforms: Array, floor: float, wanted: int | None = None) -> tuple[Index, Array]:
+def eliminate(H: Array, stale: Array, uniforms: Array, floor: float, wanted: int) -> tuple[Index, Array]:
     """Test candidates until enough are accepted, eliminating each of these from those after it: H (b, b).
 
     A candidate was drawn by the stale residual; accepting it with probability (residual now) / (residual then) leaves
@@ -290,8 +289,8 @@ def draw_landmarks(gram: Gram, rank: int, random_state: Seed = None) -> Index:
     """Choose landmarks by the law of ``rpcholesky``, where that can be done without a factor on all rows.
 
     That factor is what ``rpcholesky`` costs, n rank² operations. Its law needs far less: a row drawn by a stale
-    residual and accepted with the probability (residual now) / (residual then) is a row drawn by the residual now. So a
-    pool is drawn by the diagonal of K, and only the pool's own block of K is eliminated. Where too few of a pool are
+    residual and accepted with the probability (residual now) / (residual then) is a row drawn by the residual now. So
+    pools are drawn by the diagonal of K, and only a pool's own block of K is eliminated. Where too few candidates are
     accepted, the first half of the landmarks is completed by the factor on all rows, at a quarter of the cost, and the
     second half comes from pools drawn by the residual that the first leaves.
 
@@ -318,55 +317,49 @@ def draw_landmarks(gram: Gram, rank: int, random_state: Seed = None) -> Index:
     >>> draw_landmarks(Gram(RBF(0.01), X), 20, random_state=0).size
     20
     """
+    return landmarks_and_factor(gram, rank, random_state)[0]
+
+
+def landmarks_and_factor(gram: Gram, rank: int, random_state: Seed = None) -> tuple[Index, Array]:
+    """``draw_landmarks``, with the Cholesky factor of K at the landmarks: → (r,), (r, r)."""
     diagonal, rng = checked(gram, rank), random_of(random_state)
-    n, half, floor = gram.shape[0], rank // 2, rounding_floor(gram, diagonal)
-    chosen, stale = np.zeros(0, np.intp), diagonal
+    n, half = gram.shape[0], rank // 2
+    chosen, lower, stale = np.zeros(0, np.intp), np.zeros((0, 0)), diagonal
+    drawn = accepted = 0  # since ``stale`` was computed
     while chosen.size < rank:
-        wanted, found, total = rank - chosen.size, np.zeros(0, np.intp), float(stale.sum())
-        size = min(rank, WORTH * wanted)
+        total = float(stale.sum())
         if n >= WORTH * rank and total > 0:
+            wanted = rank - chosen.size
+            size = min(max(CHUNK, rank // CHUNKS), WORTH * wanted)
             pool = rng.choice(n, size=size, p=stale / total)
-            found = _accepted(gram, chosen, pool, stale[pool], rng.random_sample(size), floor, wanted)
-            chosen = np.concatenate([chosen, found])
-        if found.size < wanted and found.size * WORTH < size:
+            draws = pool, stale[pool], rng.random_sample(size)
+            found, lower = _accepted(gram, chosen, lower, draws, diagonal, wanted)
+            chosen, drawn, accepted = np.concatenate([chosen, found]), drawn + size, accepted + found.size
+        if chosen.size < rank and accepted * WORTH <= drawn:
             # The spectrum decays fast, or ends: all rows must be considered.
             enough = half if chosen.size < half and n >= WORTH * rank else rank
             grown = rpcholesky(gram, enough, rng, start=chosen)
-            chosen, stale = grown.indices, grown.residual
+            chosen, lower, stale = grown.indices, np.tril(grown.factor[grown.indices]), grown.residual
+            drawn = accepted = 0
             if grown.rank < enough:
                 break
-    return chosen
+    return chosen, lower
 
 
 def _accepted(
-    gram: Gram,
-    chosen: Index,
-    pool: Index,
-    stale: Array,
-    uniforms: Array,
-    floor: float,
-    wanted: int,
-) -> Index:
-    """The members of the pool that become landmarks after those already chosen, at most ``wanted``."""
-    H = _left(gram, chosen, pool)
-    taken = np.zeros(0, np.intp)
-    for chunk in spans(pool.size, CHUNK):
-        kept, lower = eliminate(H[chunk, chunk], stale[chunk], uniforms[chunk], floor, wanted - taken.size)
-        taken = np.append(taken, pool[chunk][kept])
-        if taken.size == wanted or chunk.stop == pool.size:
-            break
-        rest = slice(chunk.stop, None)
-        W = scipy.linalg.solve_triangular(lower, H[chunk, rest][kept], lower=True, check_finite=False)
-        H[rest, rest] -= W.T @ W
-    return taken
+    gram: Gram, chosen: Index, lower: Array, draws: tuple[Index, Array, Array], diagonal: Array, wanted: int
+) -> tuple[Index, Array]:
+    """The candidates that become landmarks, at most ``wanted``, and the Cholesky factor of K at all landmarks.
 
-
-def _left(gram: Gram, chosen: Index, pool: Index) -> Array:
-    """The pool's block of K less its projection on the landmarks."""
-    H: Array = gram.rows(pool, pool).astype(np.float64, copy=False)
+    ``draws`` are the candidates, the residuals by which they were drawn, and uniform numbers.
+    """
+    pool, *chances = draws
+    rows, where = np.unique(np.concatenate([chosen, pool]), return_inverse=True)
+    block, old, new = gram.among(rows), where[: chosen.size], where[chosen.size :]
+    H: Array = block.rows(new, new).astype(np.float64, copy=False)
+    F = block.rows(new, old).astype(np.float64, copy=False)
     if chosen.size:
-        upper = np.linalg.cholesky(gram.rows(chosen, chosen).astype(np.float64, copy=False)).T
-        F = gram.rows(pool, chosen).astype(np.float64, copy=False)
-        F = scipy.linalg.blas.dtrsm(1.0, upper, F.T, trans_a=1, overwrite_b=1)
-        H -= F.T @ F
-    return H
+        F = scipy.linalg.blas.dtrsm(1.0, lower.T, F.T, trans_a=1, overwrite_b=1).T
+        H -= F @ F.T
+    kept, corner = eliminate(H, *chances, rounding_floor(block, diagonal), wanted)
+    return pool[kept], np.block([[lower, np.zeros((chosen.size, kept.size))], [F[kept], corner]])
