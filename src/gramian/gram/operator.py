@@ -149,7 +149,8 @@ class Gram(LinearOperator):
             ``K[index][:, index]``, on the same engine.
         """
         other = copy(self)
-        other._A, other._B, other.shape = self._A[index], self._B[index], (index.size, index.size)
+        other._A, other._B = self._A[index], self._B[index]
+        LinearOperator.__init__(other, self.dtype, (index.size, index.size))  # type: ignore[call-arg]
         return other
 
     def like(self, X: Any, Y: Any = None) -> Gram:

@@ -353,7 +353,7 @@ def _accepted(
 
     ``draws`` are the candidates, the residuals by which they were drawn, and uniform numbers.
     """
-    pool, *chances = draws
+    pool, stale, uniforms = draws
     rows, where = np.unique(np.concatenate([chosen, pool]), return_inverse=True)
     block, old, new = gram.among(rows), where[: chosen.size], where[chosen.size :]
     H: Array = block.rows(new, new).astype(np.float64, copy=False)
@@ -361,5 +361,5 @@ def _accepted(
     if chosen.size:
         F = scipy.linalg.blas.dtrsm(1.0, lower.T, F.T, trans_a=1, overwrite_b=1).T
         H -= F @ F.T
-    kept, corner = eliminate(H, *chances, rounding_floor(block, diagonal), wanted)
+    kept, corner = eliminate(H, stale, uniforms, rounding_floor(block, diagonal), wanted)
     return pool[kept], np.block([[lower, np.zeros((chosen.size, kept.size))], [F[kept], corner]])
