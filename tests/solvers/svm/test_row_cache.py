@@ -68,12 +68,21 @@ def test_rows_become_wide():
     np.testing.assert_allclose(held.store[held.slots(np.array([1]))], K[[1]], atol=1e-15)
 
 
+def square(rows, objects, dtype=np.float64):
+    """What ``rows.square`` writes, into memory that it cannot have cleared."""
+    out = np.full((objects.size, objects.size), np.nan, dtype)
+    rows.square(objects, out)
+    return out
+
+
 @pytest.mark.parametrize("direct", [False, True])
 def test_several_caches_side_by_side(direct):
     rows = KernelRows([cache(9, columns=range(4, 12)), cache(9, columns=range(20, 25))], workers=2, direct=direct)
     ids = np.r_[4:12, 20:25]
     some = np.array([0, 5, 8, 12])
-    np.testing.assert_allclose(rows.square(some), K[np.ix_(ids[some], ids[some])], atol=1e-14)
+    np.testing.assert_allclose(square(rows, some), K[np.ix_(ids[some], ids[some])], atol=1e-14)
+    np.testing.assert_allclose(square(rows, some, np.float32), K[np.ix_(ids[some], ids[some])], atol=1e-6)
+    assert rows.dtype == np.float64
     total, weights = np.ones(13), np.array([1.0, -2.0, 0.5, 3.0])
     rows.add(some, weights, total)
     np.testing.assert_allclose(total, 1.0 + weights @ K[np.ix_(ids[some], ids)], atol=1e-13)
@@ -92,7 +101,7 @@ def test_rows_of_a_matrix_in_memory(workers):
     ids, some, weights = np.array([7, 3, 29, 11]), np.array([2, 0]), np.array([1.0, -2.0])
     rows = StoredRows(K, ids, 1e-15, workers=workers)
     np.testing.assert_array_equal(rows.diagonal(), K[ids, ids])
-    np.testing.assert_array_equal(rows.square(some), K[np.ix_(ids[some], ids[some])])
+    np.testing.assert_array_equal(square(rows, some), K[np.ix_(ids[some], ids[some])])
     total = np.ones(4)
     rows.add(some, weights, total)
     np.testing.assert_allclose(total, 1.0 + weights @ K[np.ix_(ids[some], ids)], atol=1e-14)
@@ -107,7 +116,7 @@ def test_features_stand_in_for_kernel_rows(rng):
     K = F @ F.T
     objects, weights = np.array([3, 17, 39]), np.array([1.0, -2.0, 0.5])
     for rows in (FeatureRows(F), FeatureRows(F, workers=2)):
-        np.testing.assert_allclose(rows.square(objects), K[np.ix_(objects, objects)])
+        np.testing.assert_allclose(square(rows, objects), K[np.ix_(objects, objects)])
         np.testing.assert_allclose(rows.exact(objects, np.arange(40)), K[objects])
         np.testing.assert_allclose(rows.diagonal(), np.diag(K))
         np.testing.assert_allclose(rows.exact_sum(objects, weights), weights @ K[objects])

@@ -22,7 +22,7 @@ class AnchoredRows:
     whole = stored = None
 
     def __init__(self, rows: KernelRows | FeatureRows | CardRows | StoredRows) -> None:
-        self.rows, self.direct, self.definite = rows, rows.direct, rows.definite
+        self.rows, self.direct, self.definite, self.on_card = rows, rows.direct, rows.definite, rows.on_card
         self.rounding, self.size = rows.rounding, len(rows.ids)
         self.ids = np.arange(self.size + 1)
 
@@ -40,11 +40,16 @@ class AnchoredRows:
         """Return k(x, x) of every object: → (n + 1,)."""
         return np.append(self.rows.diagonal(), 0.0)
 
-    def square(self, objects: Index) -> NDArray[Any]:
-        """Return the kernel of some objects with each other: → (q, q)."""
-        own = np.flatnonzero(objects < self.size)
-        K = self.rows.square(objects[own])
-        return K if own.size == objects.size else _padded(K, own, own, (objects.size, objects.size))
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of the rows."""
+        return self.rows.dtype
+
+    def square(self, objects: Index, out: NDArray[Any]) -> None:
+        """Write the kernel matrix of some objects, in ascending order: out (q, q)."""
+        own = int(np.searchsorted(objects, self.size))
+        out[own:], out[:, own:] = 0.0, 0.0
+        self.rows.square(objects[:own], out[:own, :own])
 
     def add(self, objects: Index, weights: NDArray[np.float64], total: NDArray[np.float64]) -> None:
         """Add Σ_k weights_k K[objects_k, :] to ``total``. weights (len(objects),), total (n + 1,)."""

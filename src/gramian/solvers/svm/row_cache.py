@@ -135,6 +135,8 @@ class KernelRows:
 
     stored = None
     """The stored matrix that the objects' ``ids`` index, if it is in memory and needs no cache."""
+    on_card = False
+    """Whether a GPU computes the rows."""
 
     def __init__(
         self,
@@ -188,15 +190,22 @@ class KernelRows:
         """Number of rows evicted so far."""
         return sum(cache.evicted for cache in self.caches)
 
-    def square(self, objects: Index) -> NDArray[Any]:
-        """Return the kernel matrix of some objects: → (q, q)."""
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of the rows."""
+        return np.result_type(*(cache.dtype for cache in self.caches))
+
+    def square(self, objects: Index, out: NDArray[Any]) -> None:
+        """Write the kernel matrix of some objects, in this precision or less: out (q, q)."""
         if self.direct:
-            return self.gram.rows(self.ids[objects], self.ids[objects])
-        out = np.empty((objects.size, objects.size), np.result_type(*(cache.dtype for cache in self.caches)))
+            same = out.dtype == self.gram.dtype
+            found = self.gram.rows(self.ids[objects], self.ids[objects], out=out if same else None)
+            if not same:
+                out[:] = found
+            return
         bounds = [0, objects.size] if len(self.caches) == 1 else np.searchsorted(objects, self.edges)
         for cache, edge, left, right in zip(self.caches, self.edges, bounds, bounds[1:], strict=False):
             out[:, left:right] = cache.store[np.ix_(cache.slots(self.ids[objects]), objects[left:right] - edge)]
-        return out
 
     def add(self, objects: Index, weights: NDArray[np.float64], total: NDArray[np.float64]) -> None:
         """Add Σ_k weights_k K[objects_k, :] to ``total``. weights (len(objects),), total (m,)."""
@@ -246,7 +255,9 @@ class FeatureRows:
     """Every value is a product with one vector w, so dropping columns would save nothing."""
     definite = True
     whole = stored = None
+    on_card = False
     evicted = 0
+    dtype = np.dtype(np.float64)
     rounding = float(np.finfo(np.float64).eps)
 
     def __init__(self, F: NDArray[np.float64], workers: int = 1) -> None:
@@ -258,13 +269,11 @@ class FeatureRows:
         """Return ‖ψ(x)‖² of every object: → (n,)."""
         return np.asarray(np.einsum("ij,ij->i", self.F, self.F))
 
-    def square(self, objects: Index) -> NDArray[np.float64]:
-        """Return the kernel matrix of some objects: → (q, q)."""
+    def square(self, objects: Index, out: NDArray[Any]) -> None:
+        """Write the kernel matrix of some objects: out (q, q)."""
         F, q = self.F[objects], objects.size
-        out = np.empty((q, q))
         workers = self.workers if q * F.size > THREAD_WORTH else 1
         run(lambda rows: np.matmul(F[rows], F.T, out=out[rows]), spans(q, -(-q // workers)), workers)
-        return out
 
     def add(self, objects: Index, weights: NDArray[np.float64], total: NDArray[np.float64]) -> None:
         """Add Σ_k weights_k K[objects_k, :] to ``total``. weights (len(objects),), total (n,)."""
@@ -302,7 +311,9 @@ class CardRows:
     shrinkable = None
     """Dropping columns would save nothing."""
     stored = None
+    on_card = True
     evicted = 0
+    dtype = np.dtype(np.float64)
 
     def __init__(self, gram: Gram, ids: Index, definite: bool = True, whole: NDArray[np.float64] | None = None) -> None:
         self.gram, self.ids, self.definite, self.whole = gram, ids, definite, whole
@@ -313,9 +324,9 @@ class CardRows:
         """Return k(x, x) of every object: → (n,)."""
         return np.asarray(self.gram.diagonal(), dtype=np.float64)[self.ids]
 
-    def square(self, objects: Index) -> NDArray[np.float64]:
-        """Return the kernel matrix of some objects: → (q, q)."""
-        return self.exact(objects, objects)
+    def square(self, objects: Index, out: NDArray[Any]) -> None:
+        """Write the kernel matrix of some objects, rounded on the card to the precision of ``out`` (q, q)."""
+        self.gram.rows(self.ids[objects], self.ids[objects], out=out)
 
     def add(self, objects: Index, weights: NDArray[np.float64], total: NDArray[np.float64]) -> None:
         """Add Σ_k weights_k K[objects_k, :] to ``total``. weights (len(objects),), total (n,)."""
@@ -341,6 +352,7 @@ class StoredRows:
     direct = True
     shrinkable = None
     """Dropping columns would save nothing."""
+    on_card = False
     evicted = 0
 
     def __init__(
@@ -359,9 +371,14 @@ class StoredRows:
         """Return k(x, x) of every object: → (n,)."""
         return self.stored[self.ids, self.ids].astype(np.float64)
 
-    def square(self, objects: Index) -> NDArray[np.float64]:
-        """Return the kernel matrix of some objects: → (q, q)."""
-        return self.exact(objects, objects)
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of the matrix."""
+        return self.stored.dtype
+
+    def square(self, objects: Index, out: NDArray[Any]) -> None:
+        """Write the kernel matrix of some objects: out (q, q)."""
+        out[:] = self.exact(objects, objects)
 
     def add(self, objects: Index, weights: NDArray[np.float64], total: NDArray[np.float64]) -> None:
         """Add Σ_k weights_k K[objects_k, :] to ``total``. weights (len(objects),), total (n,)."""

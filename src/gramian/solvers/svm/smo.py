@@ -143,13 +143,12 @@ class _Descent:
         self, task: Task, rows: Rows, max_iter: int, shrink_every: int, working_set: int, clock: Clock, tick: Tick
     ) -> None:
         self.task, self.rows, self.clock, self.tick = task, rows, clock, tick
-        card = isinstance(rows, CardRows)
-        self.most = CARD_SET if card else working_set
+        self.most = CARD_SET if rows.on_card else working_set
         least = max(task.start.size // SHARE if rows.direct else 0, COSTLY_SET)
-        self.least = self.most if card else min(self.most, least)
+        self.least = self.most if rows.on_card else min(self.most, least)
         self.shrink_every = shrink_every
         self.shrinkable = rows.shrinkable if shrink_every else None
-        self.inner = CARD_INNER if card else INNER
+        self.inner = CARD_INNER if rows.on_card else INNER
         self.budget = math.inf if max_iter < 0 else max_iter
         self.steps = 0
         self.effort = 0
@@ -348,14 +347,14 @@ class _Descent:
 
     def block(self, objects: Index, dtype: np.dtype[Any]) -> tuple[Vector, Index, Vector, NDArray[np.bool_]]:
         """A matrix, the objects' row numbers in it, K between the objects (q, q), and which of its rows are filled."""
-        q, stored = objects.size, self.rows.stored
-        if stored is None:
-            K = self.rows.square(objects)
-            K = K.astype(min(K.dtype, dtype), copy=False)
-            return K, np.arange(q), K, np.ones(q, dtype=bool)
+        q, stored, dtype = objects.size, self.rows.stored, min(self.rows.dtype, dtype)
         if self.room.size < q * q or self.room.dtype != dtype:
             self.room = np.empty(q * q, dtype)
-        return stored, self.rows.ids[objects], self.room[: q * q].reshape(q, q), np.zeros(q, dtype=bool)
+        K = self.room[: q * q].reshape(q, q)
+        if stored is not None:
+            return stored, self.rows.ids[objects], K, np.zeros(q, dtype=bool)
+        self.rows.square(objects, K)
+        return K, np.arange(q), K, np.ones(q, dtype=bool)
 
     # ---- shrinking -----------------------------------------------------------------------------------------------
 
