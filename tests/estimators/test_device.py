@@ -29,7 +29,7 @@ from gramian.estimators.mixture.gaussian import GaussianMixture  # noqa: E402
 from gramian.estimators.pca import KernelPCA  # noqa: E402
 from gramian.estimators.ridge import KernelRidge  # noqa: E402
 from gramian.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM  # noqa: E402
-from gramian.estimators.svm import training as svm_training  # noqa: E402
+from gramian.estimators.svm import base as svm_base  # noqa: E402
 from gramian.features.fourier import FourierFeatures  # noqa: E402
 from gramian.features.nystrom import Nystroem  # noqa: E402
 from gramian.files import load, save  # noqa: E402
@@ -250,7 +250,7 @@ def labels(data):
 def by_descent(monkeypatch):
     """The solver for many rows, on few."""
     monkeypatch.setattr(smo, "POLISHED", 0)
-    monkeypatch.setattr(svm_training, "SMALL", 0)
+    monkeypatch.setattr(svm_base, "SMALL", 0)
 
 
 MACHINES = [

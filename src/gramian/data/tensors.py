@@ -5,48 +5,43 @@ Results come back as arrays of the same library on the same device. Estimators c
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from copy import copy
-from typing import Any, TypeVar, cast
+from typing import Any
 
 import numpy as np
 from array_api_compat import is_torch_array
 from sklearn import get_config
 
-from gramian.kernels.points import is_foreign, namespace, to_numpy
-
-Method = TypeVar("Method", bound=Callable[..., Any])
+from gramian.kernels.points import Method, foreign_rows_by, is_foreign, namespace, to_numpy
 
 
 def with_tensors(method: Method) -> Method:
     """Let a method of an estimator accept arrays of another library, and return such arrays."""
+    return foreign_rows_by(_through_numpy, method)
 
-    @functools.wraps(method)
-    def taken(self: Any, X: Any, *args: Any, **options: Any) -> Any:
-        if not is_foreign(X) or hasattr(X, "dask"):
-            return method(self, X, *args, **options)
-        on_card = is_torch_array(X) and X.device.type == "cuda"
-        dispatched = get_config()["array_api_dispatch"]
-        if on_card and not dispatched:
-            raise TypeError(
-                f"{type(self).__name__} got a tensor on {X.device}; tensors are taken, and returned where they were, "
-                "after sklearn.set_config(array_api_dispatch=True). Otherwise pass X.cpu()."
-            )
-        args = tuple(_here(value) for value in args)
-        options = {name: _here(value) for name, value in options.items()}
-        estimator, place = _placed(self, X) if on_card else (self, nullcontext())
-        with place:
-            found = method(estimator, to_numpy(X), *args, **options)
-        if found is estimator:
-            learned = {**vars(estimator), "device": self.device} if estimator is not self else vars(self).copy()
-            vars(self).clear()
-            vars(self).update(learned)
-            return self
-        return _like(found, X) if dispatched else found
 
-    return cast(Method, taken)
+def _through_numpy(method: Callable[..., Any], self: Any, X: Any, *args: Any, **options: Any) -> Any:
+    """Call the method with NumPy arrays, and return what it returns as arrays of X's library."""
+    on_card = is_torch_array(X) and X.device.type == "cuda"
+    dispatched = get_config()["array_api_dispatch"]
+    if on_card and not dispatched:
+        raise TypeError(
+            f"{type(self).__name__} got a tensor on {X.device}; tensors are taken, and returned where they were, "
+            "after sklearn.set_config(array_api_dispatch=True). Otherwise pass X.cpu()."
+        )
+    args = tuple(_here(value) for value in args)
+    options = {name: _here(value) for name, value in options.items()}
+    estimator, place = _placed(self, X) if on_card else (self, nullcontext())
+    with place:
+        found = method(estimator, to_numpy(X), *args, **options)
+    if found is estimator:
+        learned = {**vars(estimator), "device": self.device} if estimator is not self else vars(self).copy()
+        vars(self).clear()
+        vars(self).update(learned)
+        return self
+    return _like(found, X) if dispatched else found
 
 
 def _here(value: Any) -> Any:

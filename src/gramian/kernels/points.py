@@ -6,10 +6,11 @@ A kernel writes ``t = exp(t)`` once. On a NumPy tile that reuses the tile's memo
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array
 
 Array = Any  # an array of any array-API namespace, or a SciPy CSR matrix where a docstring says so
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def is_sparse(a: Any) -> bool:
@@ -33,6 +35,18 @@ def is_foreign(a: Any) -> bool:
         return not is_numpy_array(a) and array_namespace(a) is not None
     except TypeError:
         return False
+
+
+def foreign_rows_by(convert: Callable[..., Any], method: Method) -> Method:
+    """Let ``convert(method, self, X, ...)`` take the calls of a method whose rows are arrays of another library."""
+
+    @functools.wraps(method)
+    def called(self: Any, X: Any, *args: Any, **options: Any) -> Any:
+        if not is_foreign(X) or hasattr(X, "dask"):  # Dask collections are read by blocks
+            return method(self, X, *args, **options)
+        return convert(method, self, X, *args, **options)
+
+    return cast(Method, called)
 
 
 def namespace(a: Array) -> Any:

@@ -78,7 +78,7 @@ def test_every_sparse_format_gives_the_dense_machine(form, container):
 
 
 def test_sparse_rows_beyond_the_small_give_the_dense_machine(monkeypatch):
-    monkeypatch.setattr("gramian.estimators.svm.base.SMALL_CELLS", 0)
+    monkeypatch.setattr("gramian.estimators.svm.expansion.SMALL_CELLS", 0)
     ours, dense = (OneClassSVM(tol=1e-9).fit(Z) for Z in (sp.csr_array(X), X))
     np.testing.assert_allclose(ours.decision_function(X), dense.decision_function(X), atol=1e-7)
 

@@ -22,8 +22,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gramian.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM, svm_path
-from gramian.estimators.svm.pairs import Pairs, rounds
-from gramian.estimators.svm.training import FeatureMatrix, Training
+from gramian.estimators.svm.base import FeatureMatrix, Training
+from gramian.estimators.svm.classifier import Pairs, rounds
 from gramian.kernels import RBF, Linear, Spectrum, resolve
 from gramian.progress import Clock
 from reference_svm import fast_svc_gap, svr_gap

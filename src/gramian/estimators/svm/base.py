@@ -1,34 +1,29 @@
-"""Base class of the support vector machines: validation, set-up of a fit, evaluation of the kernel expansion."""
+"""Base class of the support vector machines: validation, the kernel matrix that the solver reads, fitted attributes."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable as Callable_
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _num_samples, check_is_fitted
+from sklearn.utils.validation import _num_samples
 
 from gramian.estimators.base import (
     APPROXIMATION,
     COMMON,
     NO_TARGET,
     adapted,
-    as_array,
     check_named,
     features_of,
     forget,
-    has_landmarks,
     kernel_tags,
     refuse_blocks,
     refuse_device,
@@ -36,19 +31,17 @@ from gramian.estimators.base import (
     validated,
     warn_unless_converged,
 )
-from gramian.estimators.duality import Duality
-from gramian.estimators.svm.training import CardMatrix, FeatureMatrix, GramRows, StoredMatrix, Training, Vector
+from gramian.estimators.svm.expansion import SupportVectorExpansion, Vector, small
 from gramian.gram import Gram
-from gramian.gram.columns import columns_of
 from gramian.gram.operator import wide
 from gramian.kernels import Callable, Dot, Kernel, Precomputed, Radial, resolve
 from gramian.kernels.objects import Table
 from gramian.kernels.points import is_sparse
 from gramian.kernels.resolve import WITH_GAMMA, is_precomputed, resolve_gamma
-from gramian.kernels.tunable import Nested
-from gramian.resources import worker_count
-from gramian.rkhs import Function
-from gramian.solvers.svm.row_cache import Index, Wide
+from gramian.resources import run, spans, worker_count
+from gramian.solvers.svm.dense import SMALL
+from gramian.solvers.svm.row_cache import CardRows, FeatureRows, Index, KernelRows, RowCache, StoredRows, Wide
+from gramian.solvers.svm.smo import POLISHED
 from gramian.solvers.svm.tasks import Solution
 
 EARLY = (
@@ -63,23 +56,177 @@ NARROW_LOSS = 1e-6
 """Largest error of a float32 kernel value that is accepted, relative to the largest kernel value."""
 DIRECT_INPUTS = 64
 """Up to this many inputs, recomputing a block of a GEMM kernel is faster than gathering it from the cache."""
-SMALL_CELLS = 2**18
-"""Sparse X with up to this many entries is made dense: faster, and rounded in the same way as dense input."""
-FEW_CELLS = 2**20
-"""Largest size of K(rows, support vectors) that is stored and used for all pairs of classes."""
 PROBES, PROBED = 8, 1000
 """The float32 error is measured on the kernel values between PROBES rows and PROBED rows."""
 MEGABYTE = 2**20
 FOUND = ("_fitted_to", "_gamma")
 """Private attributes that a set-up sets."""
+ALONE = 1500
+"""Up to this many rows the whole matrix is computed for a single problem; beyond, most rows are never needed."""
+KEPT = 2**19
+"""Least number of entries allocated: smaller arrays go back to the system, and each fit then faults in new pages."""
+STRIP, THREADED = 192, 800
+"""Rows per strip of a small matrix; number of rows above which strips are computed in threads."""
+TESTED_ROWS = 1024
+"""Up to this many rows, a similarity that may be indefinite is tested."""
+INDEFINITE = 1e-5
+"""Size of a negative eigenvalue, relative to the diagonal, beyond what rounding to float32 causes."""
+DIRECT_CACHE = 256e6
+"""Cache limit in bytes for kernels that are cheap to compute: touching new memory costs more than recomputing a row."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """The training rows without those of weight zero, and their kernel matrix."""
+
+    kept: Index  # Their indices among the user's rows, in the solver's order
+    weight: Vector  # (n,): Sample weights
+    kernel: Kernel  # The kernel, before any approximation
+    rows: GramRows | FeatureMatrix  # Kernel values between them
+
+
+@dataclass(frozen=True)
+class GramRows:
+    """The kernel matrix of some rows."""
+
+    gram: Gram  # The kernel matrix, as the row cache keeps it
+    wide: Wide | None  # The same in float64, if ``gram`` is in float32
+    direct: bool  # Whether a kernel value is cheaper to compute than to look up
+    made: list[Vector] = field(default_factory=list)  # The whole matrix, once computed; at most one entry
+
+    @property
+    def workers(self) -> int:
+        """Number of threads that compute kernel rows."""
+        return self.gram.workers
+
+    def diagonal(self) -> Vector:
+        """Return k(x, x) of the rows: → (n,)."""
+        return np.asarray(self.gram.diagonal(), dtype=np.float64)
+
+    @property
+    def rounding(self) -> float:
+        """Rounding error of a kernel value, relative to the largest k(x, x)."""
+        return self.gram.rounding
+
+    def on(self, workers: int) -> GramRows:
+        """Return the same matrix, computed by another number of threads."""
+        return replace(self, gram=self.gram.on(workers), wide=self.wide and self.wide.on(workers))
+
+    def caches(self, blocks: list[slice], budget: float) -> list[RowCache]:
+        """Return one row cache for each block of columns, sharing the budget by width."""
+        share = (min(budget, DIRECT_CACHE) if self.direct else budget) / sum(b.stop - b.start for b in blocks)
+        columns = [np.arange(b.start, b.stop) for b in blocks]
+        return [RowCache(self.gram, c, int(share * c.size), self.wide) for c in columns]
+
+    def among(self, caches: list[RowCache]) -> KernelRows:
+        """Return the object from which the solver reads kernel rows."""
+        return KernelRows(caches, self.gram.workers, self.direct, self.definite, self.alone)
+
+    @property
+    def alone(self) -> Vector | None:
+        """The whole matrix, if it is worth computing for a single problem."""
+        return self.whole if self.gram.shape[0] <= ALONE else None
+
+    @property
+    def whole(self) -> Vector | None:
+        """The whole matrix, computed once; None unless it is small, cheap, float64 and positive semi-definite."""
+        n, kernel = self.gram.shape[0], self.gram.kernel
+        cheap = self.direct or n <= POLISHED or isinstance(kernel, Dot | Radial | Precomputed)
+        if n > SMALL or not cheap or self.gram.dtype != np.float64 or not self.gram.fits or not self.definite:
+            return None
+        if not self.made:
+            self.made.append(self._filled())
+        return self.made[0]
+
+    def _filled(self) -> Vector:
+        """Compute the lower triangle of K by strips of rows, and mirror it."""
+        n, single = self.gram.shape[0], self.gram.on(1)
+        K = np.empty(max(n * n, KEPT))[: n * n].reshape(n, n)
+
+        def strip(rows: slice) -> None:
+            single.rows(rows, slice(0, rows.stop), out=K[rows, : rows.stop])
+            K[: rows.start, rows] = K[rows, : rows.start].T
+
+        # The longest strips first, so that threads finish together; small matrices use one thread.
+        run(strip, spans(n, STRIP)[::-1], self.gram.workers if n > THREADED else 1)
+        return K
+
+    @cached_property
+    def definite(self) -> bool:
+        """Whether K is positive semi-definite; tested only if the kernel may not be and there are few rows."""
+        n = self.gram.shape[0]
+        if n > TESTED_ROWS or self.gram.kernel.definite:
+            return True
+        K = self.gram.rows(slice(None)).astype(np.float64)
+        try:
+            np.linalg.cholesky(K + INDEFINITE * float(np.abs(K.diagonal()).max(initial=0.0)) * np.eye(n))
+        except np.linalg.LinAlgError:
+            return False
+        return True
+
+
+class CardMatrix(GramRows):
+    """The kernel matrix of some rows on a GPU: there is nothing to cache."""
+
+    def caches(self, blocks: list[slice], budget: float) -> list[Any]:
+        """Return the row numbers of each block."""
+        return [np.arange(block.start, block.stop) for block in blocks]
+
+    def among(self, caches: list[Any]) -> Any:
+        """Return the object from which the solver reads kernel rows."""
+        return CardRows(self.gram, np.concatenate(caches), self.definite, self.whole)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredMatrix(GramRows):
+    """A kernel matrix that is already in memory, possibly as part of a larger one."""
+
+    matrix: Vector  # The larger matrix
+    ids: Index  # (n,): Rows of the larger matrix used here
+    alone: ClassVar[None] = None  # A single problem reads the larger matrix in place
+
+    def caches(self, blocks: list[slice], budget: float) -> list[Any]:
+        """Return the row numbers of each block: there is nothing to cache."""
+        return [self.ids[block] for block in blocks]
+
+    def among(self, caches: list[Any]) -> Any:
+        """Return the object from which the solver reads kernel rows."""
+        small = self.ids.size <= ALONE and self.definite and self.matrix.dtype == np.float64
+        return StoredRows(self.matrix, np.concatenate(caches), self.rounding, self.definite, small, self.workers)
+
+
+@dataclass(frozen=True)
+class FeatureMatrix:
+    """The features of some rows: the kernel matrix is F Fᵀ."""
+
+    F: Vector  # (n, m)
+    features: Any  # The fitted map
+    fitted: Index  # Indices of the user's rows that it was fitted to, in its order
+    workers: int  # Threads
+    alone: ClassVar[None] = None
+    whole: ClassVar[None] = None
+    rounding: ClassVar[float] = FeatureRows.rounding
+
+    def diagonal(self) -> Vector:
+        """Return ‖ψ(x)‖² of the rows: → (n,)."""
+        return np.einsum("ij,ij->i", self.F, self.F)
+
+    def on(self, workers: int) -> FeatureMatrix:
+        """Return the same features, for another number of threads."""
+        return replace(self, workers=workers)
+
+    def caches(self, blocks: list[slice], budget: float) -> list[Vector]:
+        """Return the features of each block: there are no kernel rows to cache."""
+        return [self.F[block] for block in blocks]
+
+    def among(self, caches: list[Vector]) -> FeatureRows:
+        """Return the object from which the solver reads kernel values."""
+        return FeatureRows(caches[0] if len(caches) == 1 else np.concatenate(caches), self.workers)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class SupportVectorMachine(Duality, Nested, BaseEstimator):
-    """Parameters, validation and kernel expansion; a subclass defines its optimisation problem.
-
-    Not for direct use.
-    """
+class SupportVectorMachine(SupportVectorExpansion):
+    """Parameters and set-up of a fit; a subclass defines its optimisation problem. Not for direct use."""
 
     kernel: Any = "rbf"
     degree: int = 3
@@ -118,8 +265,6 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
         tags.input_tags.sparse &= not is_precomputed(self.kernel)
         return tags
 
-    # ---- fit ------------------------------------------------------------------------------------------------------
-
     def _validated(self, X: Any, y: Any = NO_TARGET, **options: Any) -> Any:
         """Validate the rows of a fit, and y if given."""
         refuse_blocks(self, X, self._over_blocks)
@@ -152,7 +297,7 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
         if isinstance(kernel, Table):
             ids = X[kept, 0].astype(np.intp)
             return StoredMatrix(self._gram(kernel, X[kept]), None, True, matrix=kernel.matrix, ids=ids)
-        if is_sparse(X) and _small(X, kernel):
+        if is_sparse(X) and small(X, kernel):
             X = X.toarray()
         direct = self._is_direct(X, kernel)
         rows = X[np.ix_(kept, kept)] if precomputed else X[kept]
@@ -282,124 +427,8 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
         early = not self.certificate_.converged and 0 <= self.max_iter <= self.certificate_.iterations
         warn_unless_converged(self.certificate_, self, EARLY.format(self.max_iter) if early else "")
 
-    # ---- predict ----------------------------------------------------------------------------------------------------
-
-    def _validated_for_predict(self, X: Any) -> Any:
-        check_is_fitted(self)
-        return validated(self, X, reset=False)
-
-    def _mapped_values(self, X: Any) -> Vector:
-        """The decision values without the bias, computed from the features of the approximation: → (m, columns)."""
-        rows = X[:, self._mapped_rows] if is_precomputed(self.kernel) else X
-        return np.asarray(self.approximation_.evaluate(rows, self._feature_weights, self.memory), dtype=np.float64)
-
-    def _single(self, X: Any) -> Vector:
-        """The decision values without the bias of a machine with one function, for validated X: → (m,)."""
-        if hasattr(self, "approximation_"):
-            return self._mapped_values(X)[:, 0]
-        return self._expand(X, dense(self.dual_coef_)[0])
-
-    def _expand(self, X: Any, coefficients: Vector, part: slice = slice(None)) -> Vector:
-        """Σ_s coefficients_s k(x, s) over a part of the support vectors, for validated X."""
-        if is_precomputed(self.kernel):
-            return np.asarray(X[:, self.support_[part]] @ coefficients, dtype=np.float64)
-        if not coefficients.shape[0]:
-            return np.zeros((_num_samples(X), *coefficients.shape[1:]))
-        vectors: Any = self.support_vectors_
-        if (is_sparse(X) or is_sparse(vectors)) and all(_small(rows, self._kernel) for rows in (X, vectors)):
-            X, vectors = dense(X), dense(vectors)
-        if is_sparse(X) == is_sparse(vectors) and part == slice(None):
-            return columns_of(self, self._kernel, vectors).times(wide(X), coefficients)
-        if is_sparse(X) != is_sparse(vectors):
-            X, vectors = sp.csr_array(X), sp.csr_array(vectors)
-        K = Gram(self._kernel, wide(X), wide(vectors[part]), self.memory, self.n_jobs, self.device)
-        return np.asarray(K @ coefficients)
-
-    def _times(self, X: Any, rows: Index) -> Callable_[[Vector], Vector]:
-        """Return the function V ↦ K V, with K the kernel matrix of some of the validated training rows."""
-        if hasattr(self, "approximation_"):
-            X = X[:, self._mapped_rows] if is_precomputed(self.kernel) else X
-            F = np.asarray(dense(self.approximation_.transform(X[rows])), dtype=np.float64)
-            return lambda V: np.asarray(F @ (F.T @ V))
-        K = self._gram(self._kernel, X[np.ix_(rows, rows)] if is_precomputed(self.kernel) else wide(X[rows]))
-        return lambda V: np.asarray(K @ V)
-
-    def _few(self, X: Any) -> Vector | None:
-        """K(X, support vectors) if it is small; None if it is large, sparse, precomputed, or not on numeric vectors."""
-        if is_precomputed(self.kernel) or is_sparse(X) or is_sparse(self.support_vectors_):
-            return None
-        vectors = self.support_vectors_
-        K = columns_of(self, self._kernel, vectors).tile(wide(X))
-        if K is not None or not isinstance(X, np.ndarray) or X.size == 0 or len(X) * len(vectors) > FEW_CELLS:
-            return K
-        gram = Gram(self._kernel, wide(X), wide(vectors), memory=self.memory, n_jobs=self.n_jobs)
-        return np.asarray(gram.dense(), dtype=np.float64) if gram.fits else None
-
-    @property
-    def kernel_(self) -> Kernel:
-        """The kernel used."""
-        check_is_fitted(self)
-        return self._kernel
-
-    @property
-    def coef_(self) -> Any:
-        """Weights of the inputs, for ``kernel="linear"``, or of a map's features; one row per decision value."""
-        if hasattr(self, "approximation_"):
-            return self._feature_weights.T
-        if self.kernel != "linear":
-            raise AttributeError("coef_ is only available when using a linear kernel")
-        rows: Any = self._expansions()
-        coef = (sp.csr_array(rows) if is_sparse(self.support_vectors_) else rows) @ self.support_vectors_
-        numbers: Any = coef.data if is_sparse(coef) else coef
-        numbers.flags.writeable = False
-        return coef
-
-    @property
-    def function_(self) -> Any:
-        """The kernel expansion without the bias, as a function of the RKHS; one for every pair of classes."""
-        check_is_fitted(self)
-        if is_precomputed(self.kernel):
-            raise AttributeError("function_ needs the support vectors, and a precomputed kernel does not hold them")
-        points, rows = self.support_vectors_, self._expansions()
-        if hasattr(self, "approximation_"):
-            if not has_landmarks(self.approximation_):
-                raise AttributeError(
-                    "function_ needs landmarks, and this approximation has none; coef_ has its weights"
-                )
-            points, rows = self.approximation_.components_, self.approximation_.expansion(self._feature_weights).T
-        found = [Function(self._kernel, points, row, memory=self.memory, n_jobs=self.n_jobs) for row in rows]
-        return as_array(found, len(found) == 1)
-
-    def _expansions(self) -> NDArray[Any]:
-        """Coefficients of the support vectors, one row per decision value."""
-        return dense(self.dual_coef_)
-
-    @property
-    def multipliers_(self) -> Vector:
-        """The multipliers λ >= 0 of all training rows: (n,); for more than two classes, one column per pair."""
-        check_is_fitted(self)
-        found = np.zeros((self.shape_fit_[0], len(self._expansions())))
-        found[self.support_] = np.abs(self._expansions()).T
-        return found[:, 0] if found.shape[1] == 1 else found
-
-    @property
-    def n_support_(self) -> NDArray[np.int32]:
-        """Number of support vectors; for classifiers, one number per class."""
-        check_is_fitted(self)
-        return self._n_support
-
-
-def _small(X: Any, kernel: Kernel) -> bool:
-    """Whether X is small enough to be made dense."""
-    return isinstance(kernel, Dot | Radial) and X.shape[0] * X.shape[1] <= SMALL_CELLS
-
 
 def kinds(beta: Vector, lower: Vector, upper: Vector) -> Index:
     """Return the kind of each variable: 0 peripheral, 1 on the margin, 2 violator. beta, lower, upper (m,)."""
     at_bound = (beta == lower) | (beta == upper)
     return np.where(beta == 0, 0, np.where(at_bound, 2, 1))
-
-
-def dense(a: Any) -> NDArray[Any]:
-    """Return a dense or sparse matrix as a dense array."""
-    return np.asarray(a.toarray() if is_sparse(a) else a)

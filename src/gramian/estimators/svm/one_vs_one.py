@@ -24,8 +24,8 @@ from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
 from gramian.data.blocks import by_blocks
-from gramian.estimators.svm.base import SupportVectorMachine, dense
-from gramian.estimators.svm.training import Vector
+from gramian.estimators.svm.base import SupportVectorMachine
+from gramian.estimators.svm.expansion import Vector, dense
 from gramian.features.base import available_if
 from gramian.gram.operator import narrow
 

@@ -18,8 +18,8 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from gramian.data.blocks import by_blocks
 from gramian.estimators.base import NYSTROEM, restored_on_failure, row_weights, validated
 from gramian.estimators.duality import Array, Below, FittedTo, HardTube, Program
-from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, dense, kinds
-from gramian.estimators.svm.training import Training, Vector
+from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, Training, kinds
+from gramian.estimators.svm.expansion import Vector, dense
 from gramian.features.base import parameters_checked
 from gramian.gram.operator import narrow
 from gramian.losses import EpsilonInsensitive

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from gramian.estimators.svm.classifier import Classifier
-from gramian.estimators.svm.pairs import EVERYBODY, Classes, Members, Pair, Pairs
-from gramian.estimators.svm.training import Vector
+from gramian.estimators.svm.classifier import EVERYBODY, Classes, Classifier, Members, Pair, Pairs
+from gramian.estimators.svm.expansion import Vector
 from gramian.solvers.svm import tasks as svm_tasks
 from gramian.solvers.svm.dense import Batch
 from gramian.solvers.svm.tasks import Task

@@ -1,0 +1,163 @@
+"""Evaluation of a fitted support vector machine: its kernel expansion, weights and multipliers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import _num_samples, check_is_fitted
+
+from gramian.estimators.base import as_array, has_landmarks, validated
+from gramian.estimators.duality import Duality
+from gramian.gram import Gram
+from gramian.gram.columns import columns_of
+from gramian.gram.operator import wide
+from gramian.kernels import Dot, Kernel, Radial
+from gramian.kernels.points import is_sparse
+from gramian.kernels.resolve import is_precomputed
+from gramian.kernels.tunable import Nested
+from gramian.rkhs import Function
+from gramian.solvers.svm.row_cache import Index
+
+Vector = NDArray[np.float64]
+SMALL_CELLS = 2**18
+"""Sparse X with up to this many entries is made dense: faster, and rounded in the same way as dense input."""
+FEW_CELLS = 2**20
+"""Largest size of K(rows, support vectors) that is stored and used for all pairs of classes."""
+
+
+class SupportVectorExpansion(Duality, Nested, BaseEstimator):
+    """Functions ``Σ_s dual_coef_s k(x, s)`` over support vectors, or through a map. Not for direct use."""
+
+    # Parameters of the estimator itself, and attributes set by a fit.
+    kernel: Any
+    memory: int | str | None
+    n_jobs: int | None
+    device: str | None
+    support_: NDArray[np.int32]
+    support_vectors_: Any
+    dual_coef_: Any
+    shape_fit_: tuple[int, ...]
+    approximation_: Any
+    _kernel: Kernel
+    _mapped_rows: Index
+    _feature_weights: Vector
+    _n_support: NDArray[np.int32]
+
+    def _validated_for_predict(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return validated(self, X, reset=False)
+
+    def _mapped_values(self, X: Any) -> Vector:
+        """The decision values without the bias, computed from the features of the approximation: → (m, columns)."""
+        rows = X[:, self._mapped_rows] if is_precomputed(self.kernel) else X
+        return np.asarray(self.approximation_.evaluate(rows, self._feature_weights, self.memory), dtype=np.float64)
+
+    def _single(self, X: Any) -> Vector:
+        """The decision values without the bias of a machine with one function, for validated X: → (m,)."""
+        if hasattr(self, "approximation_"):
+            return self._mapped_values(X)[:, 0]
+        return self._expand(X, dense(self.dual_coef_)[0])
+
+    def _expand(self, X: Any, coefficients: Vector, part: slice = slice(None)) -> Vector:
+        """Σ_s coefficients_s k(x, s) over a part of the support vectors, for validated X."""
+        if is_precomputed(self.kernel):
+            return np.asarray(X[:, self.support_[part]] @ coefficients, dtype=np.float64)
+        if not coefficients.shape[0]:
+            return np.zeros((_num_samples(X), *coefficients.shape[1:]))
+        vectors: Any = self.support_vectors_
+        if (is_sparse(X) or is_sparse(vectors)) and all(small(rows, self._kernel) for rows in (X, vectors)):
+            X, vectors = dense(X), dense(vectors)
+        if is_sparse(X) == is_sparse(vectors) and part == slice(None):
+            return columns_of(self, self._kernel, vectors).times(wide(X), coefficients)
+        if is_sparse(X) != is_sparse(vectors):
+            X, vectors = sp.csr_array(X), sp.csr_array(vectors)
+        K = Gram(self._kernel, wide(X), wide(vectors[part]), self.memory, self.n_jobs, self.device)
+        return np.asarray(K @ coefficients)
+
+    def _times(self, X: Any, rows: Index) -> Callable[[Vector], Vector]:
+        """Return the function V ↦ K V, with K the kernel matrix of some of the validated training rows."""
+        if hasattr(self, "approximation_"):
+            X = X[:, self._mapped_rows] if is_precomputed(self.kernel) else X
+            F = np.asarray(dense(self.approximation_.transform(X[rows])), dtype=np.float64)
+            return lambda V: np.asarray(F @ (F.T @ V))
+        K = self._gram(self._kernel, X[np.ix_(rows, rows)] if is_precomputed(self.kernel) else wide(X[rows]))
+        return lambda V: np.asarray(K @ V)
+
+    def _few(self, X: Any) -> Vector | None:
+        """K(X, support vectors) if it is small; None if it is large, sparse, precomputed, or not on numeric vectors."""
+        if is_precomputed(self.kernel) or is_sparse(X) or is_sparse(self.support_vectors_):
+            return None
+        vectors = self.support_vectors_
+        K = columns_of(self, self._kernel, vectors).tile(wide(X))
+        if K is not None or not isinstance(X, np.ndarray) or X.size == 0 or len(X) * len(vectors) > FEW_CELLS:
+            return K
+        gram = Gram(self._kernel, wide(X), wide(vectors), memory=self.memory, n_jobs=self.n_jobs)
+        return np.asarray(gram.dense(), dtype=np.float64) if gram.fits else None
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The kernel used."""
+        check_is_fitted(self)
+        return self._kernel
+
+    @property
+    def coef_(self) -> Any:
+        """Weights of the inputs, for ``kernel="linear"``, or of a map's features; one row per decision value."""
+        if hasattr(self, "approximation_"):
+            return self._feature_weights.T
+        if self.kernel != "linear":
+            raise AttributeError("coef_ is only available when using a linear kernel")
+        rows: Any = self._expansions()
+        coef = (sp.csr_array(rows) if is_sparse(self.support_vectors_) else rows) @ self.support_vectors_
+        numbers: Any = coef.data if is_sparse(coef) else coef
+        numbers.flags.writeable = False
+        return coef
+
+    @property
+    def function_(self) -> Any:
+        """The kernel expansion without the bias, as a function of the RKHS; one for every pair of classes."""
+        check_is_fitted(self)
+        if is_precomputed(self.kernel):
+            raise AttributeError("function_ needs the support vectors, and a precomputed kernel does not hold them")
+        points, rows = self.support_vectors_, self._expansions()
+        if hasattr(self, "approximation_"):
+            if not has_landmarks(self.approximation_):
+                raise AttributeError(
+                    "function_ needs landmarks, and this approximation has none; coef_ has its weights"
+                )
+            points, rows = self.approximation_.components_, self.approximation_.expansion(self._feature_weights).T
+        found = [Function(self._kernel, points, row, memory=self.memory, n_jobs=self.n_jobs) for row in rows]
+        return as_array(found, len(found) == 1)
+
+    def _expansions(self) -> NDArray[Any]:
+        """Coefficients of the support vectors, one row per decision value."""
+        return dense(self.dual_coef_)
+
+    @property
+    def multipliers_(self) -> Vector:
+        """The multipliers λ >= 0 of all training rows: (n,); for more than two classes, one column per pair."""
+        check_is_fitted(self)
+        found = np.zeros((self.shape_fit_[0], len(self._expansions())))
+        found[self.support_] = np.abs(self._expansions()).T
+        return found[:, 0] if found.shape[1] == 1 else found
+
+    @property
+    def n_support_(self) -> NDArray[np.int32]:
+        """Number of support vectors; for classifiers, one number per class."""
+        check_is_fitted(self)
+        return self._n_support
+
+
+def small(X: Any, kernel: Kernel) -> bool:
+    """Tell whether X is small enough to be made dense."""
+    return isinstance(kernel, Dot | Radial) and X.shape[0] * X.shape[1] <= SMALL_CELLS
+
+
+def dense(a: Any) -> NDArray[Any]:
+    """Return a dense or sparse matrix as a dense array."""
+    return np.asarray(a.toarray() if is_sparse(a) else a)
