@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from gramian import AutoKernelClassifier, AutoKernelRegressor, verify
-from gramian.estimators.auto import team
-from gramian.estimators.auto.average import averaged
+from gramian.estimators.auto import base, team
+from gramian.estimators.auto.average import Average, averaged
 from gramian.estimators.auto.candidates import Candidate
 from gramian.estimators.auto.ladder import Rung
 from gramian.estimators.auto.leaderboard import Trial
 from gramian.estimators.auto.metrics import metric_of
+from gramian.estimators.auto.refit import refit_others
 from gramian.estimators.auto.response import Classes, Numbers
 from gramian.estimators.auto.search import Found
 from gramian.estimators.auto.tables import array_columns
@@ -105,3 +106,37 @@ def test_an_average_predicts_and_is_kept_in_a_file(make, table, tmp_path, monkey
     else:
         np.testing.assert_allclose(same.predict_proba(X[200:]).sum(axis=1), 1.0)
     assert verify(model, X[:200], y[:200]).converged == model.certificate_.converged
+
+
+@pytest.mark.parametrize("late", [1, 2])
+@pytest.mark.parametrize("make", [AutoKernelRegressor, AutoKernelClassifier])
+def test_the_score_is_that_of_the_machines_that_time_allowed(make, late, table, monkeypatch):
+    """An average of three that loses its last machines to the time limit."""
+
+    def equal(offered, response):
+        step, weights = offered[0].rung, np.full(len(offered), 1 / len(offered))
+        judged = response.judge(sum(f.held for f in offered) / len(offered), step.held_out, step.parts)
+        return Average(tuple(range(len(offered))), weights, judged, helps=True)
+
+    def cut(others):
+        return [*refit_others(others[: len(others) - late]), *[None] * late]
+
+    monkeypatch.setattr(team, "averaged", equal)
+    monkeypatch.setattr(base, "refit_others", cut)
+    X, y = table
+    y = np.digitize(y, [0.5, 1.5]) if make is AutoKernelClassifier else y
+    model = make(None, kernel=1.0 * RBF(1.0), machines=["gp", "ridge"], cv=3, random_state=0, n_jobs=1).fit(X, y)
+    board, best = model.leaderboard_, model.best_trial_
+    count = len(model.weights_)
+    assert count == 1 + len(model.others_)
+    first = next(t for t in board if t.status == "no time for all its machines")
+    assert len(first.settings["weights"]) == count + late
+    assert model.refit_.count("time_limit left it out") == late
+    if count == 1:
+        assert best.machine == model.machine_
+        assert best.certificate == model.certificate_
+        assert not any(t.status == "in the average" for t in board)
+    else:
+        assert best.name == f"average of {count}"
+        assert list(best.settings["weights"].values()) == pytest.approx(list(model.weights_))
+        assert {t.name for t in board if t.status == "in the average"} == set(best.settings["weights"])

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 
-from gramian.estimators.auto import plans
-from gramian.estimators.auto.candidates import MACHINES
+from gramian.estimators.auto import candidates, plans
+from gramian.estimators.auto.candidates import MACHINES, Means
 from gramian.estimators.auto.plans import Effort, Planner, efforts
 from gramian.kernels import RBF
+from gramian.progress import Clock
 
 RIDGES = [Effort(1e-4, 60, 2000), Effort(2e-3, 20, 2000)]
 
@@ -71,7 +73,7 @@ def test_support_vectors_of_too_many_rows_do_not_win():
 def test_smaller_ridges_take_more_iterations(rng):
     X = rng.uniform(-2, 2, (500, 2))
     Y = np.sin(3 * X[:, :1]) + X[:, 1:] ** 2 + 0.05 * rng.standard_normal((500, 1))
-    found = efforts(RBF(1.0), X, Y, 1e-9, 10**8)
+    found = list(efforts(RBF(1.0), X, Y, 1e-9, 10**8))
     assert [effort.ridge for effort in found] == list(plans.FLOORS)
     assert found[0].iterations > found[-1].iterations
     assert [effort.ridge for effort in efforts(RBF(1.0), X, Y, 0.5, 10**8)] == [0.5]
@@ -81,3 +83,21 @@ def test_kernels_of_powers_take_longer_to_make():
     planner = Planner(30_000, 1, 8 * 10**9)
     plain, powers = (planner.plan(RIDGES, 1e4, loo=False, powers=inputs) for inputs in (0, 20))
     assert powers.seconds - plain.seconds == pytest.approx(0.5 * plans.POWERS * 20 * 30_000**2 / plans.choice.SPEED)
+
+
+@pytest.mark.parametrize(("all_threads", "one", "busy"), [(0.02, 0.04, False), (0.2, 0.15, True)])
+def test_one_thread_where_others_use_the_cores(all_threads, one, busy, monkeypatch):
+    taken = iter((all_threads, one))
+    monkeypatch.setattr(plans, "_seconds_of_product", lambda: next(taken))
+    nominal = plans.choice.nominal_seconds(2.0 * plans.PROBE**3)
+    assert plans.measured_pace() == ((one if busy else all_threads) / nominal, busy)
+    means = replace(Means(10**9, None, 0), busy=busy)
+    assert means.few_threads(10_000)[0].n_jobs == (1 if busy else None)
+    assert means.few_threads(100)[0].n_jobs == 1
+
+
+def test_nothing_is_measured_without_a_time_limit(monkeypatch):
+    monkeypatch.setattr(candidates, "measured_pace", lambda: (7.0, True))
+    timed, free = (Means(10**9, None, 0, clock=Clock(limit)) for limit in (60.0, None))
+    assert timed.measured(10_000).pace == 7.0
+    assert timed.measured(100).pace == free.measured(10_000).pace == 1.0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
 from gramian.kernels import RBF, Constant, Linear, Spectrum, White
-from gramian.progress import Clock
-from gramian.solvers.gp.hyperparameters import data_starts, maximise, noise_of_repeats, widened
+from gramian.progress import Clock, silent
+from gramian.solvers.gp.hyperparameters import _Climb, data_starts, maximise, noise_of_repeats, widened
 
 BOX = np.array([[-3.0, 3.0], [-3.0, 3.0]])
 
@@ -59,6 +61,24 @@ def test_time_and_steps_that_run_out_are_told():
     assert not late.converged
     assert late.iterations == 1
     assert "max_time" in late.message
+
+
+def test_a_hessian_ends_with_the_time():
+    """It takes an evaluation for each parameter."""
+    stop, calls = threading.Event(), []
+
+    def bowl(t):
+        calls.append(t)
+        if len(calls) == 4:
+            stop.set()
+        return -0.5 * float(t @ t), -t
+
+    box = np.tile([-3.0, 3.0], (10, 1))
+    climb = _Climb(bowl, box, 1e-3, 100, Clock(stop=stop), silent)
+    run, free = climb.at(np.ones(10)), np.ones(10, dtype=bool)
+    assert climb.curvature(run, free, timed=True) is None
+    assert len(calls) == 4
+    np.testing.assert_allclose(climb.curvature(run, free), np.eye(10), atol=1e-8)
 
 
 def test_a_value_that_is_never_finite_is_told():

@@ -189,8 +189,7 @@ class AutoKernel(Nested, BaseEstimator):
         for better in ranked[: ranked.index(best)]:
             search.mark(better, TOO_SLOW)
         offered = [best, *(f for f in ranked if f is not best and f.rung is best.rung)]
-        # By trials on few rows, which take a GPU longer than counts say; its last fits do not.
-        means = replace(means, pace=search.paces.get("gp", 1.0) if means.device is None else 1.0)
+        means = means.measured(n)
         winners = []
         for found in offered[: 1 if alone else OFFERED]:
             source = search.source_of(found)
@@ -258,8 +257,9 @@ class AutoKernel(Nested, BaseEstimator):
         first, last = team.winners[0], lasts[0]
         assert last is not None
         response = first.response
-        search.mark(team.found, WINNER)
-        self.leaderboard_ = search.leaderboard if team.others else _as_saved(search.leaderboard, last.model)
+        search.mark(team.saved(search, lasts), WINNER)
+        several = sum(done is not None for done in lasts) > 1
+        self.leaderboard_ = search.leaderboard if several else _as_saved(search.leaderboard, last.model)
         self.best_trial_ = self.leaderboard_[0]
         baseline = self.leaderboard_.baseline
         self.baseline_ = math.nan if baseline is None else baseline.score

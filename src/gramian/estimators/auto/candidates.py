@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from gramian.certificates import Certificate, certify
 from gramian.estimators.auto.columns import Encoding
 from gramian.estimators.auto.encoders import Text
-from gramian.estimators.auto.plans import ONE_THREAD, PCG_TOL, RIDGE_ROWS
+from gramian.estimators.auto.plans import ONE_THREAD, PCG_TOL, RIDGE_ROWS, measured_pace
 from gramian.estimators.auto.response import PAIRS, Classes, Response
 from gramian.estimators.auto.scaling import SCALINGS
 from gramian.estimators.gp.regressor import GaussianProcessRegressor
@@ -304,6 +304,19 @@ class Means:
     clock: Clock = field(default_factory=Clock)  # When to be done
     device: str | None = None  # ``"auto"`` where a GPU is used
     pace: float = 1.0  # Seconds that a nominal second takes on this machine now
+    busy: bool = False  # Whether other programs use the cores, so that one thread is faster than several
+
+    def measured(self, rows: int) -> Means:
+        """Return the same with pace and busy as they are now, if there is a time limit and more than a few rows."""
+        if rows <= ONE_THREAD or self.device is not None or self.clock.max_time is None:
+            return self
+        pace, busy = measured_pace()
+        return replace(self, pace=pace, busy=busy)
+
+    def few_threads(self, rows: int) -> tuple[Means, AbstractContextManager[None]]:
+        """Return the resources for a fit to some rows, with the limit on BLAS to make it under."""
+        one = self.busy or rows <= ONE_THREAD
+        return (replace(self, n_jobs=1), one_blas_thread()) if one else (self, nullcontext())
 
     @property
     def nominal_left(self) -> float:
@@ -329,9 +342,8 @@ class Fitted:
 
 def fit(c: Candidate, response: Response, Z: Any, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
     """Fit a candidate to some rows, once for each of its settings: Z (n, d)."""
-    few = rows.size <= ONE_THREAD
-    means = replace(means, n_jobs=1) if few else means
-    with quiet(), one_blas_thread() if few else nullcontext():
+    means, threads = means.few_threads(rows.size)
+    with quiet(), threads:
         make = _metric if c.metric else {"gp": _process, "ridge": _ridge, LINEAR: _linear}.get(c.machine, _other)
         return make(c, response, Z[rows], rows, given, means)
 
@@ -374,8 +386,9 @@ def _process(c: Candidate, response: Response, Z: Array, rows: Any, given: Kerne
 def condition(response: Response, Z: Any, rows: Any, kernel: Kernel, means: Means) -> list[Fitted]:
     """Fit the mean of a process to some rows, its kernel being known; by conjugate gradients where rows are many."""
     signal, noise = signal_and_noise(kernel)
+    means, threads = means.few_threads(rows.size)
     options: Any = {"tol": PCG_TOL, "max_iter": CONDITION_STEPS, "random_state": means.seed, **means.common()}
-    with quiet():
+    with quiet(), threads:
         model = KernelRidge(noise, kernel=signal, **options)
         model.fit(Z[rows], response.targets[rows], response.weights_of(rows))
     return [Fitted(model, kernel, {"noise": noise}, model.certificate_)]

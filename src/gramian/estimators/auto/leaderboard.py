@@ -11,9 +11,9 @@ from gramian.certificates import Certificate
 from gramian.numerals import written
 
 DONE, DROPPED, WINNER, TOO_SLOW = "done", "dropped", "winner", "too slow for all rows"
-MEMBER, NO_HELP = "in the average", "no better than one alone"
+MEMBER, NO_HELP, LATE = "in the average", "no better than one alone", "no time for all its machines"
 """Statuses beside ``"failed: ..."``: judged on the most rows; left behind on fewer rows; refitted on everything;
-better than that, but without the time for it; part of the winner; and an average that does not win."""
+better than that, but without the time for it; part of the winner; and averages that do not win."""
 METRICS = {
     "rmse": "RMSE",
     "mae": "MAE",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from gramian.gram import Gram
 from gramian.kernels import Kernel
+from gramian.resources import one_blas_thread
 from gramian.solvers import choice
 from gramian.solvers.linear import pcg
 
@@ -46,6 +48,9 @@ EFFORT_GROWTH = 0.3
 """Iterations grow with this power of the rows, for a preconditioner of rank √n: 0.2 to 0.3 was measured."""
 FLOORS = (2e-5, 1e-4, 5e-4, 2e-3)
 """Smallest ridges to choose from, relative to k(x, x): smaller ones are more accurate and take more iterations."""
+PROBE, THREADS_PAY = 1000, 1.5
+"""Rows of the square matrices whose product tells how fast the machine is now, and how much faster it must be on all
+threads than on one."""
 APART = 2.0
 """Ridges closer than this factor count as equal."""
 
@@ -108,7 +113,7 @@ class Planner:
     sizes: Sizes = Sizes()
     speed: float = 1.0  # How much faster than the nominal machine matrices are factorised and multiplied
 
-    def plan(self, ridges: Sequence[Effort], budget: float, *, loo: bool, powers: int = 0) -> Plan:
+    def plan(self, ridges: Iterable[Effort], budget: float, *, loo: bool, powers: int = 0) -> Plan:
         """Choose how to fit all rows in a budget; a kernel of powers of differences has so many inputs, others 0."""
         slower = choice.nominal_seconds(0.5 * POWERS * powers * float(self.n) ** 2) / self.speed  # to make K
         exact = slower + choice.nominal_seconds(choice.factor_operations(self.n, inverse=loo)) / self.speed
@@ -155,6 +160,29 @@ class Planner:
         return CAUTION * choice.nominal_seconds(svm if machine == "svm" else newton)
 
 
+def measured_pace() -> tuple[float, bool]:
+    """Return the seconds that a nominal second takes now, and whether it is busy: BLAS is as fast on one thread.
+
+    The threads of BLAS wait for each other. If other programs use the cores, a factorisation on one thread takes a
+    small part of the time.
+    """
+    several = _seconds_of_product()
+    with one_blas_thread():
+        one = _seconds_of_product()
+    busy = one < THREADS_PAY * several
+    return (one if busy else several) / choice.nominal_seconds(2.0 * PROBE**3), busy
+
+
+def _seconds_of_product() -> float:
+    """The faster of two products of matrices."""
+    K, taken = np.ones((PROBE, PROBE)), []
+    for _ in range(2):
+        begun = time.perf_counter()
+        _ = K @ K
+        taken.append(time.perf_counter() - begun)
+    return min(taken)
+
+
 def trial_seconds(
     machine: str, n: int, d: int, *, targets: int = 1, kernels: int = 1, again: bool = False, powers: bool = False
 ) -> float:
@@ -177,15 +205,16 @@ def conditioned_seconds(n: int, targets: int, memory: int) -> float:
     return choice.nominal_seconds(choice.pcg_operations(n, targets, count, rank, memory))
 
 
-def efforts(kernel: Kernel, Z: Array, Y: Array, ridge: float, memory: int) -> list[Effort]:
-    """Count the iterations that some ridges take on a few rows: Z (n, d), Y (n, t)."""
+def efforts(kernel: Kernel, Z: Array, Y: Array, ridge: float, memory: int) -> Iterator[Effort]:
+    """Count the iterations that some ridges take on a few rows, the smallest ridge first: Z (n, d), Y (n, t)."""
     some = np.unique(np.linspace(0, Z.shape[0] - 1, EFFORT_ROWS).astype(np.intp))
     gram = Gram(kernel, Z[some], memory=memory, n_jobs=1)  # threads would change the last digits, and so a count
     size = float(np.mean(gram.diagonal()))
     larger = [floor * size for floor in FLOORS if floor * size > APART * ridge]
-    first = [ridge] if ridge >= FLOORS[0] * size or not larger else []
-    found = []
-    for each in first + larger:
+    ridges = ([ridge] if ridge >= FLOORS[0] * size or not larger else []) + larger
+    none = True
+    for each in ridges:
         done = pcg.solve(gram, Y[some], each, tol=PCG_TOL, max_iter=EFFORT_MOST, random_state=0).certificate
-        found.append((done.converged, Effort(each, max(done.iterations, 1), some.size)))
-    return [effort for converged, effort in found if converged] or [found[-1][1]]
+        if done.converged or (none and each == ridges[-1]):
+            none = False
+            yield Effort(each, max(done.iterations, 1), some.size)

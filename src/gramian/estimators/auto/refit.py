@@ -149,8 +149,9 @@ def refit(p: Winner, way: Plan | None = None) -> Refit:
     clock = p.means.clock
     if clock.max_time is not None:
         clock = replace(clock, max_time=max(clock.max_time, clock.seconds + GRACE * clock.max_time))
-    p, cut = _learned_again(replace(p, means=replace(p.means, clock=clock)))
-    with quiet():
+    means, threads = replace(p.means, clock=clock).few_threads(p.planner.n)
+    p, cut = _learned_again(replace(p, means=means))
+    with quiet(), threads:
         if p.machine in LEAST_SQUARES:
             done = _least_squares(p, way or p.plan(p.planner.reserve("gp")))
         else:
@@ -185,8 +186,7 @@ def _least_squares(p: Winner, how: Plan) -> Refit:
     if how.way == "exact":
         if p.planner.n <= p.planner.sizes.exact or how.seconds <= p.means.nominal_left:
             return _exactly(p, how)
-        how = p.plan(p.means.nominal_left)
-        how = replace(how, reason=f"time_limit stopped an exact fit; {how.reason}")
+        how = p.planner.through_landmarks(p.means.nominal_left, "time_limit stopped an exact fit; ")
     if how.way == "pcg":
         iterated = _by_iteration(p, how)
         if iterated.model.certificate_.violation <= USELESS:

@@ -24,7 +24,7 @@ from gramian.estimators.auto.candidates import (
 )
 from gramian.estimators.auto.ladder import Rung
 from gramian.estimators.auto.leaderboard import DROPPED, Leaderboard, Trial
-from gramian.estimators.auto.plans import OFFERED, Planner, conditioned_seconds, trial_seconds
+from gramian.estimators.auto.plans import MEMBERS, OFFERED, RESERVE, Planner, conditioned_seconds, trial_seconds
 from gramian.estimators.auto.response import Classes, Judgement, Response
 from gramian.kernels import RBF, Kernel
 
@@ -141,6 +141,7 @@ class Search:
         phases = [[share * end for end in ends] for ends in PHASES[min(len(steps), 3)]]
         for number, step in enumerate(steps):
             last, ends = number == len(steps) - 1, phases[min(number, 2)]
+            self.means = self.means.measured(step.learning)
             self._baselines(step)
             self._step(group, step, ends[0], must=number == 0)
             if number == 1:
@@ -172,6 +173,7 @@ class Search:
         cheapest = sorted(self._cost(c, step) for c in group)[:FEWEST]
         if len(cheapest) < FEWEST or self.spent + sum(cheapest) > self.seconds:
             return
+        self.means = self.means.measured(step.learning)
         self._baselines(step)
         self._step(group, step, 1.0)
         if sum(found.rung is step for found in self._ranked) < 2:  # nothing to compare it with
@@ -192,10 +194,11 @@ class Search:
         return [*ranked[:place], linear, *ranked[place:]]
 
     def _end_for(self, machine: str) -> None:
-        """Set the clock of the search to leave time for fitting a machine to all rows."""
+        """Set the clock of the search to leave time for fitting a machine to all rows, if need be without others."""
         if self.limit is not None:
-            clock = replace(self.means.clock, max_time=self.limit - self.planner.reserve(machine))
-            self.means = replace(self.means, clock=clock)
+            kept = self.planner.reserve(machine)
+            kept = max(kept, min(kept * self.means.pace / MEMBERS, RESERVE[1] * self.limit))
+            self.means = replace(self.means, clock=replace(self.means.clock, max_time=self.limit - kept))
 
     def _step(self, group: list[Candidate], step: Rung, end: float, *, must: bool = False) -> None:
         """Try candidates until a share of the search time is used; the first one of the first rung in any case."""

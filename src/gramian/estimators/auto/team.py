@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from gramian.estimators.auto.average import Member, averaged
 from gramian.estimators.auto.candidates import LINEAR
-from gramian.estimators.auto.leaderboard import DONE, MEMBER, NO_HELP
+from gramian.estimators.auto.leaderboard import DONE, LATE, MEMBER, NO_HELP
 from gramian.estimators.auto.plans import MEMBERS, Plan, Planner
 from gramian.estimators.auto.refit import Refit, Winner, affordable
-from gramian.estimators.auto.response import Classes
+from gramian.estimators.auto.response import Classes, Judgement
 from gramian.estimators.auto.search import Found, Search, beats
 
 Array = NDArray[np.float64]
@@ -34,6 +34,21 @@ class Team:
     def others(self) -> list[tuple[Winner, Plan | None]]:
         """All but the first."""
         return list(zip(self.winners[1:], self.ways[1:], strict=True))
+
+    def saved(self, search: Search, lasts: Sequence[Refit | None]) -> Found:
+        """Return the winner as a trial; where time left out machines, the average of the rest is judged."""
+        there = [p.found for p, done in zip(self.winners, lasts, strict=True) if done is not None]
+        if len(there) == len(self.winners):
+            return self.found
+        search.mark(self.found, LATE)
+        for p in self.winners:
+            search.mark(p.found, MEMBER if p.found in there and len(there) > 1 else DONE)
+        if len(there) == 1:
+            return there[0]
+        weights, _ = self.weighted(lasts)
+        outputs = np.tensordot(weights, np.stack([np.asarray(found.held) for found in there]), axes=1)
+        judged = self.winners[0].response.judge(outputs, there[0].rung.held_out, there[0].rung.parts)
+        return _added(search, there, weights, judged)
 
     def note(self, lasts: Sequence[Refit | None]) -> str:
         """Say how the machines were fitted to all rows."""
@@ -77,6 +92,12 @@ class Team:
         return total, common
 
 
+def _added(search: Search, members: Sequence[Found], weights: Array, judged: Judgement, status: str = DONE) -> Found:
+    """Put an average on the leaderboard."""
+    named = dict(zip((m.candidate.name for m in members), weights.tolist(), strict=True))
+    return search.add(f"average of {len(members)}", members, judged, settings={"weights": named}, status=status)
+
+
 def _best_together(offered: Sequence[Winner]) -> list[Winner]:
     """The best alone, and those that count for most in an average of all."""
     average = averaged([p.found for p in offered], offered[0].response)
@@ -94,11 +115,9 @@ def chosen(search: Search, offered: Sequence[Winner], planner: Planner) -> Team:
         return Team(team[0][0].found, [team[0][0]], [team[0][1]], np.ones(1))
     parts = [team[i] for i in average.members]
     members = [p.found for p, _ in parts]
-    weights = dict(zip((m.candidate.name for m in members), average.weights.tolist(), strict=True))
     linear = search.found[LINEAR]
     helps = average.helps and (linear.rung is not members[0].rung or beats(average.judged, linear.trial))
-    options = {"settings": {"weights": weights}, "status": DONE if helps else NO_HELP}
-    found = search.add(f"average of {len(members)}", members, average.judged, **options)
+    found = _added(search, members, average.weights, average.judged, DONE if helps else NO_HELP)
     if not helps:
         return Team(team[0][0].found, [team[0][0]], [team[0][1]], np.ones(1))
     for member in members:

@@ -317,7 +317,9 @@ class _Climb:
             left, free = self.violation(run), self.free(run)
             if left <= flat or self.clock.expired:
                 break
-            B = self.curvature(run, free) if B is None else B
+            B = self.curvature(run, free, timed=True) if B is None else B
+            if B is None:
+                break
             trial = self.at(self.top(run, B, 1e-3))
             self.iterations += 1
             after = self.violation(trial)
@@ -340,11 +342,13 @@ class _Climb:
         low, high = self.bounds.T
         return ~(((run.theta <= low) & (run.slope < 0)) | ((run.theta >= high) & (run.slope > 0)))
 
-    def curvature(self, run: _Run, free: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Minus the Hessian, by differences of slopes in the free parameters."""
+    def curvature(self, run: _Run, free: NDArray[np.bool_], *, timed: bool = False) -> NDArray[np.float64] | None:
+        """Minus the Hessian, by differences of slopes in the free parameters; None if ``timed`` and time runs out."""
         inward = np.where(run.theta + DIFFERENCE > self.bounds[:, 1], -DIFFERENCE, DIFFERENCE)
         B = np.zeros((run.theta.size, run.theta.size))
         for j in np.flatnonzero(free):
+            if timed and self.clock.expired:
+                return None
             moved = run.theta.copy()
             moved[j] += inward[j]
             B[j] = (run.slope - self.objective(moved)[1]) / inward[j]
