@@ -6,6 +6,7 @@ import numpy as np
 import pandas
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
 
@@ -33,7 +34,7 @@ from gramian import (
     PegasosClassifier,
     verify,
 )
-from gramian.kernels import RBF, Kernel, Spectrum, ThinPlate, White
+from gramian.kernels import RBF, Kernel, Periodic, Spectrum, ThinPlate, White
 from gramian.verification import AUTOMATIC, CHECKS, agree
 from gramian.verification.rows import Verified
 
@@ -142,6 +143,27 @@ def test_sparse_rows_objects_float32_and_gram_matrices():
         assert verify(model, K, TWO, WEIGHTS).converged
     model = KernelRidge(0.1, kernel="precomputed", approximation=MAP).fit(K, NUMBERS, WEIGHTS)
     assert verify(model, K, NUMBERS, WEIGHTS).converged
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        GaussianProcessRegressor(RBF(1.0), alpha=0.1, optimizer=None, approximation=MAP),
+        SVR(epsilon=10.0),  # without support vectors
+        SVR(kernel=Periodic(1.0)),  # a kernel of dense rows
+    ],
+    ids=["landmarks", "no support", "dense kernel"],
+)
+def test_sparse_rows_of_every_kind(model):
+    X = np.random.default_rng(0).standard_normal((20, 2))
+    model = clone(model).fit(sp.csr_array(X), X[:, 0])
+    assert agree(model.certificate_, verify(model, sp.csr_array(X), X[:, 0]))
+
+
+def test_a_trend_that_fits_exactly_leaves_coefficients_of_rounding():
+    X = np.random.default_rng(0).standard_normal((4, 3))
+    model = KernelInterpolator(trend="linear").fit(X, X.sum(axis=1) + 100.0)
+    assert verify(model, X, X.sum(axis=1) + 100.0).converged
 
 
 def test_a_fit_over_blocks_is_verified_with_the_rows_in_memory(tmp_path):
@@ -256,6 +278,15 @@ def test_a_kernel_that_is_none_bounds_nothing():
         model = SVC(kernel="precomputed").fit(K + K.T, TWO[:30])
     found = verify(model, K + K.T, TWO[:30])
     assert found.kind == "stationary" or not found.converged
+
+
+def test_pegasos_on_a_matrix_of_no_kernel_claims_nothing():
+    K = np.random.default_rng(1).standard_normal((12, 12))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = PegasosClassifier(kernel="precomputed", random_state=0).fit(K + K.T, TWO[:12])
+    assert "not positive semi-definite" in model.certificate_.message
+    assert "not positive semi-definite" in verify(model, K + K.T, TWO[:12]).message
 
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic", "ramp"])

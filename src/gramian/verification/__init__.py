@@ -97,8 +97,8 @@ def agree(said: Certificate, found: Certificate, tol: float | None = None) -> bo
         if said.converged and said.kind == "stationary":
             return True  # there is no gap, and both violations are within the tolerance
         same = b <= FACTOR * a + slack and a <= FACTOR * b + slack
-        if not said.converged and "rounding" in said.message:
-            return True  # neither claims convergence, and the figures are rounding
+        if not said.converged and any(why in said.message for why in ("rounding", "not a bound")):
+            return True  # neither claims convergence, and the figures are rounding or mean nothing
         return bool(same or (bound and (b <= a or abs(said.primal - found.primal) <= slack * abs(found.primal))))
     near = (tol or 0.0) < b <= FACTOR * (tol or 0.0)
     if slack > max(tol or 0.0, ROUNDING):  # rounding alone exceeds the tolerance, and the fit should say so

@@ -8,7 +8,7 @@ import numpy as np
 
 from gramian.certificates import Certificate
 from gramian.kernels.resolve import is_precomputed
-from gramian.verification.rows import SUMS, Array, Data, Shown, check_same, dense, feature_weights, found, relative
+from gramian.verification.rows import EPS, SUMS, Array, Data, Shown, check_same, dense, feature_weights, found, relative
 
 BALANCED = 1e-8
 """Coefficients this close to orthogonal to the unpenalised functions, relative to their sizes, count as orthogonal."""
@@ -39,7 +39,7 @@ def ridge(model: Any, data: Data) -> Certificate:
     if getattr(model, "fit_intercept", False):
         b = np.atleast_1d(model.intercept_)
         R = R - root * b
-        faults = unbalanced(np.ones((data.n, 1)), shown)
+        faults = unbalanced(np.ones((data.n, 1)), b[None], Y, shown)
     faults += shown.unlike(model.predict(data.given), shown.predicted + b)
     if hasattr(model, "loo_path_"):
         best = np.asarray(model.alphas_)[np.argmin(model.loo_path_, axis=0)]
@@ -54,7 +54,8 @@ def interpolation(model: Any, data: Data) -> Certificate:
     largest, beside, faults = np.abs(Y).max(axis=0), np.zeros_like(Y), []
     if getattr(model, "trend_", None) is not None:
         T = trend_of(model, data)
-        beside, faults = T @ model.trend_coef_.reshape(T.shape[1], -1), unbalanced(T, shown)
+        t = model.trend_coef_.reshape(T.shape[1], -1)
+        beside, faults = T @ t, unbalanced(T, t, Y, shown)
     missed = np.abs(Y - shown.f - beside - asked * shown.coefficients).max(axis=0) / np.where(largest > 0, largest, 1.0)
     lost = float(np.max(shown.lost / np.where(largest > 0, largest, 1.0)))
     faults += shown.unlike(model.predict(data.given), shown.predicted + beside)
@@ -70,11 +71,16 @@ def trend_of(model: Any, data: Data) -> Array:
     return T.reshape(data.n, -1)
 
 
-def unbalanced(T: Array, shown: Shown) -> list[str]:
-    """Say whether coefficients are orthogonal to the unpenalised functions, as they are at the optimum."""
+def unbalanced(T: Array, t: Array, Y: Array, shown: Shown) -> list[str]:
+    """Say whether coefficients are orthogonal to the unpenalised functions T t, as they are at the optimum.
+
+    Where T t fits the targets Y exactly, coefficients are rounding of the two.
+    """
     c, size = shown.coefficients, np.abs(T).max(axis=0)
-    off = np.abs(T.T @ c) / (np.where(size > 0, size, 1.0)[:, None] * np.maximum(np.abs(c).sum(axis=0), 1e-300))
-    if off.max() <= BALANCED:
+    level = max(float((np.abs(T) @ np.abs(t)).max(initial=0.0)), float(np.abs(Y).max(initial=0.0)))
+    least = 64.0 * EPS * level / (BALANCED * max(shown.scale, 1e-300))
+    off = np.abs(T.T @ c) / (np.where(size > 0, size, 1.0)[:, None] * np.maximum(np.abs(c).sum(axis=0), least))
+    if not off.max() > BALANCED:
         return []
     return [f"the coefficients are not orthogonal to the trend, by {off.max():.1e}"]
 

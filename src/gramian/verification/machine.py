@@ -20,6 +20,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from gramian.certificates import Certificate
 from gramian.losses import offers
+from gramian.verification.box_quadratic import MOST, near_minimum, root_of
 from gramian.verification.rows import EPS, INDEFINITE, Array, Data, Shown, check_same, expanded, feature_weights, found
 
 LEAST = 1e-4
@@ -36,6 +37,10 @@ ACTIVE = 150
 """Up to this many such rows an active-set method is used, which ends exactly at bounds."""
 FREE = 2000
 """At most this many rows near kinks, or unknowns, for which slopes are found by least squares."""
+KINK = 1e-9
+"""Margins this close to a kink of a concave part, relative to the largest, are at the kink."""
+SECANTS = 8
+"""Strengths of the squared penalty that are tried where another penalty has to be met."""
 ENOUGH = 1e-10
 """Below this gap no better dual point is sought."""
 TINIEST = 1e-300
@@ -105,9 +110,7 @@ class _Function:
         if F is None and len(self.f) > FREE:
             return
         if F is None:
-            K = self.K(np.eye(len(self.f)))
-            values, vectors = np.linalg.eigh(0.5 * (K + K.T))
-            F = vectors * np.sqrt(np.maximum(values, 0.0))
+            F = root_of(self.K, len(self.f))
         wanted = -mu * (self.coefficients if self.F is not None else F.T @ self.coefficients)
         if offers(self.loss, "curvature"):
             yield self._balanced(F, wanted)
@@ -115,6 +118,17 @@ class _Function:
                 return
         reach = max(float(np.abs(self.at).max()), float(np.abs(self.y).max()), TINIEST)
         yield from (self._between(F, wanted[:, 0], near * reach) for near in NEAR)
+
+    def in_box(self, mu: float) -> Iterator[Array]:
+        """Dual points of the squared penalty for a loss of straight pieces, by quadratic programming."""
+        low, high = (self.w[:, None] * end for end in self.loss.domain(self.y))
+        if getattr(self.loss, "coupled", False) or not np.all(np.isfinite(high - low)) or len(low) > MOST:
+            return
+        F = root_of(self.K, len(low)) if self.F is None else self.F
+        ends = [self.w[:, None] * self.loss.conjugate(u / self.w[:, None], self.y) for u in (low, high)]
+        slope = np.divide(ends[1] - ends[0], high - low, out=np.zeros_like(low), where=high > low)
+        for u in near_minimum(F / math.sqrt(mu), slope[:, 0], low[:, 0], high[:, 0], self.intercept):
+            yield u[:, None]
 
     def feasible(self, u: Array) -> Array:
         """The point moved into the domain, with sum zero as far as the domain allows."""
@@ -294,13 +308,7 @@ def _judged(model: Any, g: _Function, multiplier: float, faults: list[str]) -> C
     strengths = _strengths(model, g, multiplier, total)
     dual = primal - g.rest(g.gradient(g.at), strengths[0]) / (2.0 * strengths[0])
     if known:
-        # A dual value above the primal one is rounding, and proves no more than one as far below it.
-        dual = -math.inf
-        for mu, u in ((strength, u) for strength in strengths for u in g.points(strength)):
-            bounds = [_bound(model, g, v, mu, total) for v in (u, g.feasible(u))]
-            dual = min(dual, *bounds, key=lambda d: abs(primal - d))
-            if abs(primal - dual) <= ENOUGH * scale:
-                break
+        dual = _best_bound(model, g, primal, scale, strengths, total)
     gap = abs(primal - dual) / scale
     if model.penalty == "ball" and g.norm2 > (model.radius * (1.0 + 1e-9)) ** 2 + g.lost2:
         faults.append(f"infeasible: ‖f‖ = {math.sqrt(g.norm2):.6g} is outside the ball of radius {model.radius:g}")
@@ -309,13 +317,38 @@ def _judged(model: Any, g: _Function, multiplier: float, faults: list[str]) -> C
     values = {"primal": primal / total, "violation": gap} | ({"dual": dual / total, "gap": gap} if known else {})
     # An error in a value counts by the slope of the loss there, and once more in ‖f‖².
     slopes = float(np.abs(g.gradient(g.at)).sum())
-    values["rounding"] = (2.0 * g.lost * slopes + EPS * float(np.abs(g.gradient(g.at) * g.y).sum())) / scale
+    terms = np.abs(g.gradient(g.at) * g.y)
+    if getattr(g.loss, "positive", False):  # the terms of the loss, exp f and y f, cancel
+        terms = terms + g.w[:, None] * g.y * (1.0 + np.abs(g.at))
+    values["rounding"] = (2.0 * g.lost * slopes + EPS * float(terms.sum())) / scale
     if model.penalty == "ball" and g.F is None and g.norm2 > 0:
         # ‖u‖_K is the root of a sum of cancelling terms if f is inside the ball.
         lost = slopes**2 * g.lost / float(np.abs(g.coefficients).sum())
         norm = multiplier * total * math.sqrt(g.norm2)
         values["rounding"] += model.radius * lost / (norm + math.sqrt(lost)) / scale
     return found(model, "duality gap" if known else "stationary", faults, bound=known, **values)
+
+
+def _best_bound(model: Any, g: _Function, primal: float, scale: float, strengths: list[float], total: float) -> float:
+    """The bound nearest to the primal value: one above it is rounding, and proves no more than one as far below it."""
+    dual, tol = -math.inf, max(model.tol, FLOOR)
+    for mu, u in ((strength, u) for strength in strengths for u in g.points(strength)):
+        bounds = [_bound(model, g, v, mu, total) for v in (u, g.feasible(u))]
+        dual = min(dual, *bounds, key=lambda d: abs(primal - d))
+        if abs(primal - dual) <= ENOUGH * scale:
+            return dual
+    mu = strengths[0]
+    for _ in range(SECANTS):
+        if abs(primal - dual) <= tol * scale or not (points := list(g.in_box(mu))):
+            break
+        bounds = [_bound(model, g, g.feasible(u), mu, total) for u in points]
+        dual = min([dual, *bounds], key=lambda d: abs(primal - d))
+        if model.penalty != "norm":
+            break
+        # ‖u‖_K = μ ‖f‖ must be λ, and ‖f‖ hardly changes.
+        best = points[int(np.argmax(bounds))]
+        mu *= model.lam_ * total / max(math.sqrt(max(float(np.sum(best * g.K(best))), 0.0)), TINIEST)
+    return dual
 
 
 def _joint(model: Any, g: _Function, faults: list[str]) -> Certificate:
@@ -420,9 +453,19 @@ def _conjugate(g: Any, t: float) -> float:
 
 
 def _stationary(model: Any, g: _Function, multiplier: float, faults: list[str]) -> Certificate:
-    """The certificate for a difference of convex losses: the gap of the problem linearised at f."""
-    convex = replace(g, loss=_Tilted(g.loss.convex_part(), g.loss.concave_gradient(g.at, g.y)))
-    of, total = _judged(model, convex, multiplier, faults), float(g.w.sum())
+    """The certificate for a difference of convex losses: the gap of the problem linearised at f.
+
+    At a kink of the concave part either slope will do.
+    """
+    reach, total = KINK * max(float(np.abs(g.at).max()), 1.0), float(g.w.sum())
+    tried = []
+    for side in (0.0, 1.0, -1.0):
+        tilt = g.loss.concave_gradient(g.at + side * reach * g.y, g.y)
+        convex = replace(g, loss=_Tilted(g.loss.convex_part(), tilt))
+        tried.append((_judged(model, convex, multiplier, faults), convex))
+        if tried[-1][0].converged:
+            break
+    of, convex = min(tried, key=lambda each: each[0].gap)
     wrong = float(np.sum(g.w * (g.y * g.at <= 0)[:, 0])) / total
     message = "; ".join(
         filter(None, [f"a stationary point, not an optimum; training 0-1 loss {wrong:.4g}", of.message])

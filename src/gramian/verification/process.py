@@ -55,8 +55,9 @@ def regression(model: Any, data: Data) -> Certificate:
         beside = np.zeros_like(Y)
         if getattr(model, "trend_", None) is not None:
             T = trend_of(model, data)
-            beside = T @ model.trend_coef_.reshape(T.shape[1], -1)
-            faults += unbalanced(T, shown)
+            t = model.trend_coef_.reshape(T.shape[1], -1)
+            beside = T @ t
+            faults += unbalanced(T, t, Y, shown)
         residual = relative(Y - shown.f - beside - (noise + model.jitter_)[:, None] * dual, Y)
         lost = float(shown.lost.max()) / max(float(np.abs(Y).max()), 1e-300)
         faults += replace(shown, lost=scale * shown.lost).unlike(
@@ -133,8 +134,9 @@ def _landmarks(kernel: Kernel, model: Any, data: Data, noise: Array) -> tuple[Ar
     Z = model.approximation_.components_.astype(np.float64, copy=False)
     own = np.asarray(kernel.diag(data.X), dtype=np.float64)
     white = max(float(own[0]) - dense(kernel(data.X[:1], data.X[:1].copy())).item(), 0.0)
-    L = cholesky(np.asarray(kernel(Z, Z.copy()), dtype=np.float64) + float(model.jitter_) * np.eye(len(Z)), lower=True)
-    return own - white, L, product(kernel, data.X, Z, np.eye(len(Z)), data.memory), noise + white
+    one = np.eye(Z.shape[0])
+    L = cholesky(np.asarray(kernel(Z, Z.copy()), dtype=np.float64) + float(model.jitter_) * one, lower=True)
+    return own - white, L, product(kernel, data.X, Z, one, data.memory), noise + white
 
 
 def _at_landmarks(model: Any, data: Data, Y: Array, noise: Array, beta: Array) -> float:
@@ -156,12 +158,12 @@ def _bound_slope(model: Any, data: Data, Y: Array, noise: Array) -> tuple[float,
         diagonal, L, B, D = _landmarks(kernel, model, data, noise)
         phi: Array = solve_triangular(L, B.T, lower=True).T  # Q = ΦΦᵀ
         scaled = phi / D[:, None]
-        C = cho_factor(scaled.T @ phi + np.eye(len(Z)), lower=True)
+        C = cho_factor(scaled.T @ phi + np.eye(Z.shape[0]), lower=True)
         alpha = (Y - phi @ cho_solve(C, scaled.T @ Y)) / D[:, None]
         missed = diagonal - np.sum(phi**2, axis=1)
         logdet = float(np.log(D).sum() + 2.0 * np.log(np.diagonal(C[0])).sum() + np.sum(missed / D))
         # With G = ½(ααᵀ + t D⁻¹ΦC⁻¹ΦᵀD⁻¹) the slope is Σ G ∂Q, and Q = K_nm K_mm⁻¹ K_mn.
-        G_phi = 0.5 * (alpha @ (alpha.T @ phi) + t * scaled @ (np.eye(len(Z)) - cho_solve(C, np.eye(len(Z)))))
+        G_phi = 0.5 * (alpha @ (alpha.T @ phi) + t * scaled @ (np.eye(Z.shape[0]) - cho_solve(C, np.eye(Z.shape[0]))))
         W_nm = solve_triangular(L, 2.0 * G_phi.T, lower=True, trans=1).T
         W_mm = -solve_triangular(L, solve_triangular(L, phi.T @ G_phi, lower=True, trans=1).T, lower=True, trans=1)
         slope = kernel.vjp(data.X, Z, W_nm) + kernel.vjp(Z, Z.copy(), W_mm)

@@ -48,12 +48,14 @@ class Data:
     @classmethod
     def of(cls, model: Any, X: Any, y: Any, sample_weight: Any) -> Data:
         """Check the caller's data against the model."""
-        kernel, given = getattr(model, "kernel", None), X
+        kernel, given, memory = getattr(model, "kernel", None), X, memory_budget(getattr(model, "memory", None))
         if holds_objects(kernel, X):
             rows = X = objects(X, kernel=type(kernel).__name__)
         else:
             X = validate_data(model, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False)
             rows = X.astype(np.float64, copy=False)
+            if hasattr(rows, "toarray") and 16 * rows.shape[0] * rows.shape[1] <= memory:
+                rows = rows.toarray()  # some kernels take dense rows only
         n = _num_samples(rows)
         if y is not None:
             y = np.asarray(y)
@@ -63,7 +65,7 @@ class Data:
             # Support vector machines ignore rows of negative weight.
             options: Any = {"dtype": np.float64, "ensure_non_negative": not hasattr(model, "support_")}
             weights = np.maximum(_check_sample_weight(sample_weight, np.empty((n, 1)), **options), 0.0)
-        return cls(given, X, rows, y, np.asarray(weights), memory_budget(getattr(model, "memory", None)))
+        return cls(given, X, rows, y, np.asarray(weights), memory)
 
     @property
     def n(self) -> int:
@@ -201,7 +203,7 @@ def check_same(kept: Any, rows: Any) -> None:
     if getattr(kept, "dtype", np.dtype(object)).kind == "O":
         return
     if kept.shape != rows.shape or (
-        np.any(kept != rows) if isinstance(kept, np.ndarray) else abs(kept - rows).max() > 0
+        np.any(kept != rows) if isinstance(kept, np.ndarray) else np.any((kept - rows).data)
     ):
         raise ValueError("these are not the rows that the model was fitted to, in the same order; pass the same rows.")
 

@@ -42,7 +42,9 @@ def components(model: Any, data: Data) -> Certificate:
     tol = model.tol or SOLVED.get(model.eigen_solver, 1e-8 if data.n <= DENSE else 1e-5)
     faults = [] if worst <= tol else [f"a residual of {worst:.1e} of its eigenvalue is above {tol:.0e}"]
     off = float(np.abs(V[:, live].T @ V[:, live] - np.eye(int(live.sum()))).max(initial=0.0))
-    if off > ORTHOGONAL:
+    least = float(values[live].min(initial=max(largest, 1e-300)))
+    # Eigenvectors through features are as orthogonal as the eigenvalues of their moments allow.
+    if off > ORTHOGONAL + (0.0 if F is None else 64.0 * EPS * largest / least):
         faults.append(f"the components are not orthogonal, by {off:.1e}")
-    lost /= float(values[live].min(initial=max(largest, 1e-300)))
+    lost /= least
     return found(model, "eigen-residual", faults, violation=worst, rounding=lost)

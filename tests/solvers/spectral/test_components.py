@@ -18,6 +18,15 @@ def dense(K, center, rank):
 
 
 @pytest.mark.parametrize("center", [False, True])
+@pytest.mark.parametrize("n", [5, 7, 9, 14])
+def test_lanczos_on_few_rows(n, center, rng):
+    X = rng.standard_normal((n, 2))
+    for kernel in (RBF(1.0), RBF(1e-3), Linear()):
+        found = by_gram(Gram(kernel, X), X, Request(rank=1, solver="lanczos", center=center))
+        np.testing.assert_allclose(found.values, dense(kernel(X), center, 1)[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("center", [False, True])
 @pytest.mark.parametrize("solver", ["dense", "lanczos", "arpack", "randomized"])
 def test_every_solver_finds_the_leading_components(solver, center, rng):
     X = rng.standard_normal((60, 2))

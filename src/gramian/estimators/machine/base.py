@@ -121,18 +121,10 @@ class Exact:
         fits = [DataFit(loss, y, weights) for loss, y in zip(targets.losses, columns, strict=True)]
         problems = [Problem(self.space, fit, goal, predict=predict) for fit in fits]
         fitted = [solve(problem, start) for problem, start in zip(problems, starts, strict=True)]
-        if final and self._indefinite():
-            why = "K is not positive semi-definite on these rows, so the dual value is not a bound; see is_kernel."
+        if final and (why := indefinite(self.space.gram)):
             said = [replace(each.certificate, converged=False, message=why) for each in fitted]
             return [replace(each, certificate=certificate) for each, certificate in zip(fitted, said, strict=True)]
         return fitted
-
-    def _indefinite(self) -> bool:
-        """Whether K has a clearly negative eigenvalue; only checked for kernels that may be indefinite, on few rows."""
-        if self.kernel.definite or self.space.shape[0] > DENSE:
-            return False
-        values = np.linalg.eigvalsh(self.space.gram.dense())
-        return bool(values[0] < -VISIBLE * max(float(values[-1]), 0.0))
 
     @property
     def sample(self) -> Part:
@@ -546,6 +538,16 @@ class Machine(Duality, Expansion):
         """Fitted values at validated rows in float64, one column per function."""
         f = self._evaluate(X)
         return np.asarray(f.reshape(f.shape[0], -1) + np.atleast_1d(self.intercept_))
+
+
+def indefinite(gram: Gram) -> str:
+    """Say if K has a clearly negative eigenvalue; only checked for kernels that may be indefinite, on few rows."""
+    if gram.kernel.definite or gram.shape[0] > DENSE:
+        return ""
+    values = np.linalg.eigvalsh(gram.dense())
+    if values[0] >= -VISIBLE * max(float(values[-1]), 0.0):
+        return ""
+    return "K is not positive semi-definite on these rows, so the dual value is not a bound; see is_kernel."
 
 
 def together(certificates: list[Certificate]) -> Certificate:

@@ -30,7 +30,7 @@ from gramian.estimators.base import (
     validated,
     warn_unless_converged,
 )
-from gramian.estimators.machine.base import together
+from gramian.estimators.machine.base import indefinite, together
 from gramian.estimators.machine.classifier import KernelMachineClassifier, check_classes, signs_of
 from gramian.features.base import parameters_checked
 from gramian.gram import Gram
@@ -208,6 +208,8 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
             points = X
         self._keep(kernel, points, [counts for counts, _ in done])
         self.certificate_ = together([certificate for _, certificate in done])
+        if why := indefinite(gram):
+            self.certificate_ = replace(self.certificate_, converged=False, message=why)
 
     def _fit_in_features(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Minimise the same objective on the features of a map, with all rows at once."""

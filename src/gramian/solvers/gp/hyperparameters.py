@@ -58,6 +58,8 @@ DIFFERENCE = 1e-3
 """The step, in theta, of the differences that a Hessian is made of."""
 BINDING = 0.1
 """A bound is warned of if the slope of the evidence there, by the logarithm of the parameter, exceeds this."""
+PLATEAU = 1e-3
+"""Where the evidence curves less than this along a parameter it may be constant, and higher elsewhere."""
 SCREEN = 500
 """Starts are compared on at most this many rows."""
 FEW, LEAST, PART = 300, 150, 3
@@ -183,6 +185,8 @@ def learn(
         starts = [candidates[best], *(starts if best and own is None else ())]
         if own is None and best == 0 and len(candidates) > 1:
             starts.append(candidates[1 + int(np.argmax(values[1:]))])
+        if own is None and screen is None:
+            options["spare"] = [candidates[i] for i in np.argsort(values)[::-1]]
 
     def climb(evidence: Callable[..., Any], theta: Theta) -> tuple[float, Theta]:
         at = evidence(kernel.with_theta(theta), gradient=True)
@@ -204,6 +208,7 @@ def maximise(
     screen: Objective | None = None,
     value: Callable[[Theta], float] | None = None,
     optimizer: Optimizer | None = None,
+    spare: Sequence[Theta] = (),
     tol: float = 1e-6,
     max_iter: int = 1000,
     thorough: bool = True,
@@ -214,6 +219,7 @@ def maximise(
 ) -> Optimum:
     """Climb to the end from the start whose rough climb, on ``screen`` if given, leads highest.
 
+    If that is on a plateau, all starts of ``spare`` are tried.
     ``bent`` is minus the Hessian at the only start, if it is known. With ``curved``, that at the optimum is returned.
     """
     climb = _Climb(objective, bounds, math.sqrt(tol), max_iter, clock or Clock(), tick)
@@ -228,6 +234,8 @@ def maximise(
         best = climb.first_finite(ends) if value is None else climb.finals(ends, inside, value)
     else:
         best = climb.competition(inside) if bent is None else climb.from_curvature(inside[0], bent)
+        if climb.plateau and spare:
+            best = max(best, climb.competition(list(spare)), key=lambda run: run.value)
     curvature = climb.curvature(best, np.ones(best.theta.size, dtype=bool)) if curved else None
     return Optimum(best.theta, best.value, best.slope, climb.certificate(best), curvature)
 
@@ -251,6 +259,7 @@ class _Climb:
         self.objective, self.bounds, self.clock, self.tick = objective, bounds, clock, tick
         self.flat, self.max_iter = flat, max_iter
         self.iterations, self.aim, self.polish = 0, AIM, POLISHED
+        self.plateau = False  # whether the last Hessian is as good as zero along a parameter
         self.known: list[Theta] = []  # ends of earlier climbs; a climb that comes near one of them stops
 
     def ranked(self, starts: list[Theta], screen: Objective) -> list[Theta]:
@@ -317,9 +326,11 @@ class _Climb:
             left, free = self.violation(run), self.free(run)
             if left <= flat or self.clock.expired:
                 break
-            B = self.curvature(run, free, timed=True) if B is None else B
             if B is None:
-                break
+                B = self.curvature(run, free, timed=True)
+                if B is None:
+                    break
+                self.plateau = bool(np.diagonal(B)[free].min(initial=np.inf) < PLATEAU)
             trial = self.at(self.top(run, B, 1e-3))
             self.iterations += 1
             after = self.violation(trial)

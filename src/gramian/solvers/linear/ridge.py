@@ -289,7 +289,7 @@ def measured(found: Solution, R: Array, B: Array, tol: float, rounding: float = 
     worst = float(relative_residuals(R, B).max(initial=0.0))
     done, met = found.certificate, worst + rounding <= tol
     message = done.message
-    if met != done.converged:
+    if met != done.converged or worst <= tol:
         counted = f"with rounding of {rounding:.0e} in predictions " if worst <= tol else ""
         why = "the coefficients are so large that predictions lose digits; regularise more."
         message = "" if met else f"{counted}above tol={tol:.0e}: {why}"

@@ -361,24 +361,30 @@ class Path(ABC):
 
     def _by_tangents(self, start: Any) -> Any:
         """Find a stationary point of a loss that is not convex."""
-        steps, turn, clock = 0, self.turned(None), self.goal.clock
+        steps, turn, clock, least = 0, self.turned(None), self.goal.clock, np.inf
         for _ in range(ROUNDS):
-            fitted = turn.path._penalised(start)
-            turn, steps = turn.path.turned(fitted), steps + fitted.certificate.iterations
-            start = self.again(start, fitted)
-            if turn.settled or clock.expired:
+            found = turn.path._penalised(start)
+            after, steps = turn.path.turned(found), steps + found.certificate.iterations
+            value = found.certificate.primal + after.excess
+            fall = max(least - value, 0.0) / abs(value) if value else least
+            # If linearising at the last function gains nothing, that function is stationary.
+            settled, stationary = after.settled, after.settled or fall <= SLACK * self.goal.tol
+            if settled or not stationary:
+                fitted, turn, least = found, after, value
+            if stationary or clock.expired:
                 break
-        last = fitted.certificate
-        met = turn.settled and last.converged
-        why = last.message if turn.settled else "the linearisation was still changing; allow more time or iterations."
+            start = self.again(start, found)
+        last = found.certificate
+        met = stationary and last.converged
+        why = last.message if stationary else "the linearisation was still changing; allow more time or iterations."
         message = f"a stationary point, not an optimum; training 0-1 loss {turn.wrong:.4g}"
         said = replace(
             last,
             kind="stationary",
-            primal=last.primal + turn.excess,
+            primal=least,
             dual=np.nan,
             gap=np.nan,
-            violation=last.gap,
+            violation=last.gap if settled else last.gap + fall,
             converged=met,
             iterations=steps,
             seconds=clock.seconds,

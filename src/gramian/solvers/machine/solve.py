@@ -225,7 +225,10 @@ class DualPoint:
 
 def dual_point(p: Problem, at: Iterate, u: Array, Ku: Array) -> DualPoint:
     """Return a point of the dual from K times it: u, Ku (n, k)."""
-    return DualPoint(p, at, u, float(np.sqrt(max(float(np.sum(u * Ku)), 0.0))))
+    norm2 = max(float(np.sum(u * Ku)), 0.0)
+    if p.goal.penalty not in ("squared", "ball"):  # ‖u‖_K is constrained, and known to rounding only
+        norm2 = max(norm2, float(np.finfo(np.float64).eps * np.abs(p.space.gram.diagonal()).max() * np.sum(u**2)))
+    return DualPoint(p, at, u, float(np.sqrt(norm2)))
 
 
 def objective(p: Problem, at: Iterate) -> float:

@@ -197,6 +197,7 @@ def lanczos(
     limit = 300 if ask.max_iter is None else ask.max_iter
     coarse = rounding if unit is None else replace(rounding, unit=unit)
     b = int(np.clip(rank // 3, 4, 32)) if block is None else block
+    b = min(b, max((n - rank) // 3, 1))  # the basis has room for a few blocks
     first = ask.random_state.standard_normal((n, b)) if start is None else start
     b = first.shape[1]
     basis = _Basis(min(max(4 * rank, rank + 12 * b), n - b), _placed(A, first), ask.random_state)
