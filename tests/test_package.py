@@ -79,6 +79,14 @@ def test_the_command_knows_its_version_and_its_mistakes():
     assert "Traceback" not in wrong.stderr
 
 
+def test_modules_are_attributes_without_an_import():
+    code = "import gramian; print(gramian.kernels.RBF(2.0)); hasattr(gramian, 'no_such_module')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "RBF(2.0)\n"
+    with pytest.raises(AttributeError, match="no_such_module"):
+        _ = gramian.no_such_module
+
+
 def test_every_public_name_is_there():
     for name in gramian.__all__:
         assert getattr(gramian, name).__name__ == name

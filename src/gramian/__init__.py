@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ def __getattr__(name: str) -> Any:
         if name in names:
             globals()[name] = value = getattr(import_module(f"gramian.{place}"), name)
             return value
+    if not name.startswith("_") and find_spec(f"gramian.{name}"):
+        return import_module(f"gramian.{name}")
     raise AttributeError(f"module 'gramian' has no attribute {name!r}")
 
 
