@@ -327,7 +327,7 @@ def varied(case: Case, rng: np.random.Generator) -> Case:
 
 LABELS = ("SVC", "NuSVC", "KernelMachineClassifier", "PegasosClassifier", "GaussianProcessClassifier")
 NO_TARGET = ("OneClassSVM", "KernelPCA", "GaussianMixture")
-REFUSALS = (ValueError, np.linalg.LinAlgError)
+REFUSALS = (ValueError, np.linalg.LinAlgError, MemoryError)
 """A fit may be refused, in words."""
 
 

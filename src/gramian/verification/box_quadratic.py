@@ -12,10 +12,10 @@ from gramian.verification.rows import Array
 
 MOST = 200
 """Rows up to which such a program is solved; an active set changes about that often."""
-RIDGES = (1e-3, 1e-5, 1e-7)
-"""Ridges that make it a problem of least squares, relative to the largest feature."""
+RIDGES = (1e-2, 1e-4, 1e-6, 1e-8)
+"""Ridges that make it a problem of least squares: shares of c that they change at the bounds."""
 HEAVY = 1e3
-"""The weight of the equation that the sum is zero, relative to the same."""
+"""The weight of the equation that the sum is zero, relative to the largest feature."""
 TINIEST = 1e-300
 
 
@@ -35,7 +35,8 @@ def near_minimum(F: Array, c: Array, low: Array, high: Array, balanced: bool) ->
     if not 0 < np.count_nonzero(free) <= MOST or not np.all(np.isfinite(high[free] - low[free])):
         return
     u = np.where(free, 0.0, low)
-    for ridge in size * np.array(RIDGES):
+    width, slope = float(np.max(high[free] - low[free])), float(np.abs(c[free]).max())
+    for ridge in np.sqrt(np.array(RIDGES) * max(slope, TINIEST) / width):
         A = np.vstack([F[free].T, ridge * np.eye(int(free.sum()))])
         b = np.concatenate([-F[~free].T @ u[~free], -c[free] / ridge])
         if balanced:

@@ -36,7 +36,7 @@ def pegasos(model: Any, data: Data) -> Certificate:
     faults, primals, duals, gaps = shown.unlike(model.decision_function(data.given)), [], [], []
     least, upper = LEAST if mapped else 1e-12, shares / model.lam
     for c, y in enumerate(signs.T):
-        primal = float(shares @ np.maximum(1.0 - y * shown.f[:, c], 0.0)) + 0.5 * model.lam * shown.norm2[c]
+        primal = float(shares @ np.maximum(1.0 - y * shown.f[:, c], 0.0) + 0.5 * model.lam * shown.norm2[c])
         share = y * shown.f[:, c] < 1.0 if mapped else y * shown.coefficients[:, c] / np.maximum(upper, TINIEST)
         at = Dual(times, y, upper)
         best = at.value(upper * np.clip(share, 0.0, 1.0))
