@@ -48,14 +48,14 @@ class Data:
     @classmethod
     def of(cls, model: Any, X: Any, y: Any, sample_weight: Any) -> Data:
         """Check the caller's data against the model."""
-        kernel, given, memory = getattr(model, "kernel", None), X, memory_budget(getattr(model, "memory", None))
+        kernel, given = getattr(model, "kernel", None), X
         if holds_objects(kernel, X):
             rows = X = objects(X, kernel=type(kernel).__name__)
         else:
             X = validate_data(model, X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", reset=False)
             rows = X.astype(np.float64, copy=False)
-            if hasattr(rows, "toarray") and 16 * rows.shape[0] * rows.shape[1] <= memory:
-                rows = rows.toarray()  # some kernels take dense rows only
+            if hasattr(rows, "toarray") and not model.kernel_.takes_sparse:
+                rows = rows.toarray()
         n = _num_samples(rows)
         if y is not None:
             y = np.asarray(y)
@@ -65,7 +65,7 @@ class Data:
             # Support vector machines ignore rows of negative weight.
             options: Any = {"dtype": np.float64, "ensure_non_negative": not hasattr(model, "support_")}
             weights = np.maximum(_check_sample_weight(sample_weight, np.empty((n, 1)), **options), 0.0)
-        return cls(given, X, rows, y, np.asarray(weights), memory)
+        return cls(given, X, rows, y, np.asarray(weights), memory_budget(getattr(model, "memory", None)))
 
     @property
     def n(self) -> int:
