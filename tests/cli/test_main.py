@@ -76,6 +76,7 @@ WRONG = {
     "memory": (f"{FIT} --memory lots", "memory must be"),
     "device": (f"{FIT} --device gpu", "device must be None, 'cuda'"),
     "kernel": (f"{FIT} --kernel RFB()", "did you mean 'RBF'?"),
+    "no such GPU": (f"{FIT} --device cuda:99", "device='cuda:99'"),
     "kernel code": (f"{FIT} --kernel __import__('os')", "no such kernel"),
     "text as numbers": ("fit t.csv --target kind --task regression --out new", "holds values that are not numbers"),
     "fractions as classes": (f"{FIT} --task classification", "holds fractions"),

@@ -82,6 +82,20 @@ def test_new_rows_that_are_worse_than_promised(table, tmp_path):
     assert promise not in told(model, X[80:], y[80:], tmp_path=tmp_path)
 
 
+def test_time_that_ran_out_is_told(table, tmp_path):
+    X, y = table
+    model = gramian.AutoKernelRegressor(time_limit=None, machines=["ridge"], cv=3, random_state=0).fit(X, y)
+    assert "The time limit cut" not in told(model, X, y, tmp_path=tmp_path)
+    model.refit_ += "; time_limit ended the search after 1 of 2 steps"
+    assert "The time limit cut the search" in told(model, X, y, tmp_path=tmp_path)
+
+
+def test_a_folder_is_not_a_report(table, tmp_path):
+    model = gramian.AutoKernelRegressor(time_limit=None, machines=["linear"], cv=3).fit(*table)
+    with pytest.raises(IsADirectoryError, match=r"is a folder; give the name of a file, such as .*report\.html"):
+        gramian.report(model, path=tmp_path)
+
+
 def test_a_linear_winner_is_not_compared_with_itself(table, tmp_path):
     X, y = table
     model = gramian.AutoKernelRegressor(time_limit=None, machines=["linear"], cv=3, random_state=0).fit(X[:80], y[:80])

@@ -50,26 +50,35 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", required=True, help="the column to predict")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="where to save the model")
     parser.add_argument("--force", action="store_true", help="overwrite an existing model")
+    columns = parser.add_argument_group("columns", "Each takes several names, separated by commas, or is repeated.")
     for word, meaning in WORDS.items():
-        what = f"treat this column as {meaning}; separate several by commas, or repeat the option"
-        parser.add_argument(f"--{word}", action="append", default=[], metavar="COLUMN", help=what)
-    parser.add_argument("--task", choices=["auto", "regression", "classification"], default="auto")
-    parser.add_argument("--model", choices=["auto", "ridge", "svm", "gp", "machine", "linear"], default="auto")
-    parser.add_argument("--kernel", metavar="EXPR", help="the only kernel to try, such as '2*RBF(0.5)+Linear()'")
-    parser.add_argument("--metric", metavar="NAME", help=METRIC)
-    parser.add_argument("--class-weight", choices=["balanced"], help="predict rare classes more often")
-    parser.add_argument("--weight", metavar="COLUMN", help="the column of row weights, not used as an input")
-    split = parser.add_mutually_exclusive_group()
+        columns.add_argument(
+            f"--{word}", action="append", default=[], metavar="COLUMN", help=f"treat the column as {meaning}"
+        )
+    models = parser.add_argument_group("models")
+    task = "classes are texts, yes or no, and at most ten different whole numbers, unless this says otherwise"
+    models.add_argument("--task", choices=["auto", "regression", "classification"], default="auto", help=task)
+    machines = ["auto", "ridge", "svm", "gp", "machine", "linear"]
+    models.add_argument("--model", choices=machines, default="auto", help="try this kind only (default: all)")
+    models.add_argument("--kernel", metavar="EXPR", help="the only kernel to try, such as '2*RBF(0.5)+Linear()'")
+    judging = parser.add_argument_group("scores and weights")
+    judging.add_argument("--metric", metavar="NAME", help=METRIC)
+    judging.add_argument("--class-weight", choices=["balanced"], help="predict rare classes more often")
+    judging.add_argument("--weight", metavar="COLUMN", help="the column of row weights, not used as an input")
+    split = judging.add_mutually_exclusive_group()
     split.add_argument(
         "--group", metavar="COLUMN", help="hold out rows with equal values together; not used as an input"
     )
     split.add_argument("--time-column", metavar="COLUMN", help="sort by this column, and judge by later rows")
-    parser.add_argument("--cv", type=int, default=5, help="folds of the cross-validation (default: %(default)s)")
-    parser.add_argument("--time-limit", type=float, default=60.0, metavar="SECONDS", help="(default: %(default)g)")
-    parser.add_argument("--memory", help="the most memory to use, such as 4GB (default: half of what is free)")
-    parser.add_argument("--device", metavar="NAME", help="a GPU to try and fit models on: cuda, cuda:1, or auto")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the random numbers (default: %(default)s)")
-    add_options(parser)
+    judging.add_argument("--cv", type=int, default=5, help="folds of the cross-validation (default: %(default)s)")
+    resources = parser.add_argument_group("resources")
+    resources.add_argument(
+        "--time-limit", type=float, default=60.0, metavar="SECONDS", help="of search and fit (default: %(default)g)"
+    )
+    resources.add_argument("--memory", help="the most memory to use, such as 4GB (default: half of what is free)")
+    resources.add_argument("--device", metavar="NAME", help="a GPU to try and fit models on: cuda, cuda:1, or auto")
+    resources.add_argument("--seed", type=int, default=0, help="seed of the random numbers (default: %(default)s)")
+    add_options(resources)
 
 
 def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
@@ -119,7 +128,7 @@ def _on_a_table(options: Any, settings: dict[str, Any], clock: Clock, screen: Sc
     columns = f"{X.num_columns} column{'s' * (X.num_columns != 1)}"
     screen.say(f"{options.data}: {X.num_rows:,} rows, {columns}; {options.target} is a {task} target")
     if lost := table.num_rows - X.num_rows:
-        screen.say(f"{lost:,} rows without a target are left out")
+        screen.say(f"{lost:,} row{'s' * (lost != 1)} without a target left out")
     with screen.search() as watch:
         fit_by_clock(model, X, y, _left(clock), watch, **beside)
     types = {name: str(kind) for name, kind in zip(table.column_names, table.schema.types, strict=True)}
@@ -152,7 +161,6 @@ def _over_blocks(options: Any, settings: dict[str, Any], clock: Clock, screen: S
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
     """Parameters of the estimator, checked before anything is read."""
-    from gramian.gram.engine import checked_device
     from gramian.kernels.parse import parse
     from gramian.kernels.resolve import names
     from gramian.resources import memory_budget
@@ -175,8 +183,19 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
         "machines": "auto" if options.model == "auto" else [options.model],
         "kernel": kernel,
         "random_state": options.seed,
-        "device": checked_device(options.device),
+        "device": _device(options.device),
     }
+
+
+def _device(name: str | None) -> str | None:
+    """A device that is there."""
+    from gramian.gram.engine import device_for
+
+    try:
+        device_for(name, None)
+    except RuntimeError as error:  # torch finds no such GPU
+        raise ValueError(str(error).replace("device=None", "another --device, or none")) from error
+    return name
 
 
 def _judged(options: argparse.Namespace, task: str) -> dict[str, Any]:

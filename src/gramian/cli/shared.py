@@ -49,7 +49,7 @@ def named_columns(given: Sequence[str], names: Sequence[str], option: str) -> li
     return found
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse._ActionsContainer) -> None:
     """Add the options that choose the workers."""
     who = parser.add_mutually_exclusive_group()
     who.add_argument("--workers", type=int, metavar="N", help="process blocks in N processes on this machine (Dask)")

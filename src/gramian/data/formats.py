@@ -109,8 +109,10 @@ class Source(ABC):
             raise TableError(f"{self.path} holds no rows.")
         for name, kind in zip(table.column_names, table.schema.types, strict=True):
             if str(kind).startswith(("binary", "list", "struct", "map", "large_binary", "large_list")):
-                what = "text that is not UTF-8" if "binary" in str(kind) else "nested values"
-                raise TableError(f"{self.path}: column {name!r} holds {what} ({kind}); convert it, or leave it out.")
+                binary = "binary" in str(kind)
+                what = "text that is not UTF-8" if binary else f"nested values ({kind})"
+                do = "convert the file, such as by iconv -f latin1 -t utf-8" if binary else "convert it"
+                raise TableError(f"{self.path}: column {name!r} holds {what}; {do}, or leave the column out.")
         return table
 
     def iterate(

@@ -63,12 +63,14 @@ def _score(found: Evaluation | None, score: Score | None) -> Iterator[str]:
 
 
 def _search(subject: Subject, found: Evaluation | None) -> Iterator[str]:
-    """Whether new rows score worse than in the search, and whether a baseline did as well."""
+    """Whether time was short, whether new rows score worse than in the search, and whether a baseline did as well."""
     if not subject.automatic:
         return
     best, board = subject.model.best_trial_, subject.model.leaderboard_
     metric = board.metric
     base = baseline_of(subject.model)
+    if any(f"time_limit {did}" in subject.model.refit_ for did in ("ended", "stopped", "left")):
+        yield "The time limit cut the search or the last fit short, as said below; more time may give a better model."
     if found is not None and found.honest and metric in MEASURES and np.isfinite(now := measured(found, metric)):
         worse = now - best.score if MEASURES[metric].less else best.score - now
         if worse > BROKEN * np.hypot(best.spread, _chance(found, metric, now)):

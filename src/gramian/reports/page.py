@@ -100,6 +100,8 @@ def report(
     file = Path(path)
     if not file.parent.is_dir():
         raise FileNotFoundError(f"{path}: there is no folder {file.parent}; create it first.")
+    if file.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; give the name of a file, such as {file / 'report.html'}.")
     subject = replace(subject_of(model, X, y), target=target or getattr(y, "name", None))
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["written"] = lambda value, spread=math.nan: written(value, spread).replace("-", "−")

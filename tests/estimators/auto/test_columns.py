@@ -395,3 +395,17 @@ def test_levels_have_columns_of_their_own_where_means_would_mislead(rng):
         rows = np.flatnonzero(noise.values == name)
         Y[rows] -= Y[rows].mean()
     assert isinstance(encode([noise], targets=Y, means=True).columns[0], Category)
+
+
+@pytest.mark.parametrize(
+    ("odd", "told"), [(["abc"], "holds numbers and 'abc', and"), (["?", "-", "x", "y"], "'-', '\\?', 'x' and 1 more")]
+)
+def test_a_few_texts_among_numbers_are_told(odd, told):
+    values = [*map(str, range(100)), *odd]
+    with pytest.warns(UserWarning, match=told):
+        encode([Column("area", np.array(values, dtype=object), "text")])
+
+
+def test_categories_that_look_like_numbers_now_and_then_are_not_told_of(recwarn):
+    encode([Column("size", np.array(["S", "M", "L", "42"] * 30, dtype=object), "text")])
+    assert not recwarn.list

@@ -45,6 +45,8 @@ from gramian.solvers.gp.hyperparameters import noise_of_repeats
 
 Array = NDArray[np.float64]
 LOG = logging.getLogger("gramian")
+NAMED = 5
+"""Columns that an error names."""
 COPIES = 4
 """Copies of the rows that must fit in memory for all of them to be searched for repeats, which sorts them."""
 
@@ -202,8 +204,9 @@ class AutoKernel(Nested, BaseEstimator):
         options: Any = {"named": hasattr(self, "feature_names_in_"), "means": means, "weights": response.weights}
         encoding = encode(table, words, response.targets, **options)
         if encoding.width == 0:
-            why = "; ".join(f"{column.name}: {column}" for column in encoding.columns)
-            raise ValueError(f"X has no usable column: {why}.")
+            why = "; ".join(f"{column.name}: {column}" for column in encoding.columns[:NAMED])
+            more = f"; and {len(encoding.columns) - NAMED:,} more" if len(encoding.columns) > NAMED else ""
+            raise ValueError(f"X has no usable column: {why}{more}.")
         Z = encoding.transform(table)
         scalings = {name: fit_scaling(name, Z, encoding.scalable) for name in scalings_for(Z, encoding.scalable)}
         return encoding, Z, scalings, {name: ScaledRows(Z, scaling) for name, scaling in scalings.items()}

@@ -85,6 +85,8 @@ RARE = 10_000
 """Levels that are remembered, at most: rare ones to tell them from new ones, or those that have a mean."""
 SUBSTRING = 3
 """Length of the substrings that are counted in strings that are not words."""
+ODD, EXAMPLES = 0.05, 3
+"""The share of other texts up to which a column is said to hold numbers, and how many of them are named."""
 PROBE = 2000
 """Values that are looked at to tell texts from numbers and dates written out."""
 
@@ -267,7 +269,14 @@ def _written(column: Column, kinds: tuple[str, ...] = ("number", "boolean", "dat
             continue
         check_finite(column.name, values)
         return _number(column.name, kind, values, written=True, comma=comma)
-    if len(kinds) > 1 and may_be_numbers(present(column.values)):
+    if len(kinds) > 1 and (odd := _odd_among_numbers(column)):
+        warnings.warn(
+            f"{column.name} holds numbers and {_listed(odd)}, and is not read as numbers; leave such values empty to "
+            "have them read as missing.",
+            UserWarning,
+            stacklevel=2,
+        )
+    elif len(kinds) > 1 and may_be_numbers(present(column.values)):
         example = next(v for v in present(column.values) if number(v) is None)
         warnings.warn(
             f"{column.name} holds texts such as {example!r}, which may be numbers with a decimal comma or with marks "
@@ -276,6 +285,20 @@ def _written(column: Column, kinds: tuple[str, ...] = ("number", "boolean", "dat
             stacklevel=2,
         )
     return None
+
+
+def _odd_among_numbers(column: Column) -> list[str]:
+    """The few different texts of a column of numbers that are none."""
+    if all(number(text) is None for text in present(column.values[:SURE_ROWS])):
+        return []
+    texts = list(present(column.values))
+    odd = [text for text in texts if number(text) is None]
+    return sorted(set(odd)) if len(odd) <= ODD * len(texts) else []
+
+
+def _listed(texts: list[str]) -> str:
+    shown = ", ".join(map(repr, texts[:EXAMPLES]))
+    return shown if len(texts) <= EXAMPLES else f"{shown} and {len(texts) - EXAMPLES:,} more"
 
 
 def _number(name: str, kind: str, values: Array, *, written: bool = False, comma: bool = False) -> Any:
