@@ -27,17 +27,7 @@ SHAPES = {
 
 @dataclass(frozen=True)
 class Split:
-    """One train/test split, standardised by the training rows.
-
-    Parameters
-    ----------
-    X_train, X_test : ndarray of shape (n, d)
-        Inputs.
-    y_train, y_test : ndarray of shape (n,)
-        Targets.
-    source : str
-        The set and whether it is real or synthetic, for the table.
-    """
+    """One train/test split, standardised by the training rows."""
 
     X_train: np.ndarray
     y_train: np.ndarray
@@ -47,20 +37,7 @@ class Split:
 
 
 def load(name: str, split: int = 0) -> Split:
-    """Read a set, or draw one of the same shape.
-
-    Parameters
-    ----------
-    name : str
-        A key of ``SHAPES``.
-    split : int, default=0
-        Which of the ten standard 90/10 splits.
-
-    Returns
-    -------
-    Split
-        Standardised; ``source`` says whether the data are real.
-    """
+    """Read a set, or draw one of the same shape."""
     if name not in SHAPES:
         raise ValueError(f"name must be one of {', '.join(SHAPES)}, got {name!r}.")
     folder = data_folder() / name

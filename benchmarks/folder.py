@@ -11,20 +11,7 @@ COLUMNS, FILES, GROUP = 10, 10, 131_072
 
 
 def rows(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Draw rows of three clusters, and a smooth target with noise.
-
-    Parameters
-    ----------
-    count : int
-        How many.
-    seed : int
-        Seed.
-
-    Returns
-    -------
-    tuple of array
-        X of shape (count, 10) and y.
-    """
+    """Draw rows of three clusters, and a smooth target with noise."""
     rng = np.random.default_rng([20, seed])
     X = rng.standard_normal((count, COLUMNS)) + rng.integers(-1, 2, count)[:, None]
     y = np.sin(X[:, 0]) + np.sin(X[:, 1] * X[:, 2]) + 0.5 * np.tanh(X[:, 3:].sum(axis=1))
@@ -32,20 +19,7 @@ def rows(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def make(folder: Path, count: int) -> Path:
-    """Write the files, unless they are there; one after the other, so that little is in memory.
-
-    Parameters
-    ----------
-    folder : Path
-        Where to.
-    count : int
-        Rows in all.
-
-    Returns
-    -------
-    Path
-        The folder.
-    """
+    """Write the files, unless they are there; one after the other, so that little is in memory."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -33,18 +33,7 @@ CASES: dict[str, Case] = {}
 
 
 def case(name: str) -> Callable[[Case], Case]:
-    """Register a generator of comparisons under a name for the command line.
-
-    Parameters
-    ----------
-    name : str
-        What follows ``make bench CASE=``.
-
-    Returns
-    -------
-    callable
-        The decorator.
-    """
+    """Register a generator of comparisons under a name for the command line."""
 
     def register(generator: Case) -> Case:
         if name in CASES:
@@ -56,96 +45,37 @@ def case(name: str) -> Callable[[Case], Case]:
 
 
 def max_difference(ours: Any, peer: Any) -> str:
-    """Return the largest absolute difference, the usual measure of quality.
-
-    Parameters
-    ----------
-    ours, peer : array-like
-        What the two callables returned.
-
-    Returns
-    -------
-    str
-        For example ``"1.1e-16 abs"``.
-    """
+    """Return the largest absolute difference, the usual measure of quality."""
     return f"{np.max(np.abs(np.asarray(ours) - np.asarray(peer))):.1e} abs"
 
 
 def relative_difference(ours: Any, peer: Any) -> str:
-    """Return the largest absolute difference over the largest value of the peer.
-
-    Parameters
-    ----------
-    ours, peer : array-like
-        What the two callables returned.
-
-    Returns
-    -------
-    str
-        For example ``"3.2e-07 rel"``.
-    """
+    """Return the largest absolute difference over the largest value of the peer."""
     peer = np.asarray(peer)
     return f"{np.max(np.abs(np.asarray(ours) - peer)) / np.max(np.abs(peer)):.1e} rel"
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One line of the table: two callables that do the same job.
+    """One line of the table: two callables that do the same job."""
 
-    Parameters
-    ----------
-    name : str
-        The job and its size.
-    ours, peer : callable
-        No arguments; what they return is given to ``quality``.
-    against : str
-        The peer's name.
-    quality : callable, default=max_difference
-        ``quality(ours_result, peer_result)``, a few words that say how well the two agree, or which is better.
-    data : str, default="synthetic"
-        Where the data came from; ``Split.source`` for a set that was loaded.
-    repeats : int, default=5
-        Timed calls of each, after the warm-up.
-    once : bool, default=False
-        Whether each is called just once, timed, without a warm-up: for jobs of minutes.
-    snippets : (str, str) or None, default=None
-        Python source that does ours and the peer's job from nothing; each is run in a process of its own, whose peak
-        memory is reported.
-    calls : int, default=1
-        Calls in a row that one timing is the mean of, for jobs of milliseconds; above 1, the ratio is of the fastest
-        timings, which a busy machine disturbs least.
-    clock : callable, default=time.perf_counter
-        What is read before and after a call; ``time.process_time`` for the processor seconds of all threads of this
-        process, which depend little on what else the machine does. The name of the job should say so.
-    share : float, default=1.0
-        The share of the job that the peer is given, where the whole would take too long: its times are divided by it.
-    """
-
-    name: str
+    name: str  # The job and its size
     ours: Callable[[], Any]
     peer: Callable[[], Any]
-    against: str
-    quality: Callable[[Any, Any], str] = max_difference
-    data: str = "synthetic"
-    repeats: int = 5
-    once: bool = False
-    snippets: tuple[str, str] | None = None
-    calls: int = 1
-    clock: Callable[[], float] = time.perf_counter
-    share: float = 1.0
+    against: str  # The peer's name
+    quality: Callable[[Any, Any], str] = max_difference  # Of both results: how well they agree, or which is better
+    data: str = "synthetic"  # Where the data came from; ``Split.source`` for a set that was loaded
+    repeats: int = 5  # Timed calls of each, after the warm-up
+    once: bool = False  # Whether each is called just once, timed, without a warm-up: for jobs of minutes
+    snippets: tuple[str, str] | None = None  # Source of both jobs, run in processes whose peak memory is reported
+    calls: int = 1  # Calls in a row that one timing is the mean of; above 1, the ratio is of the fastest timings
+    clock: Callable[[], float] = time.perf_counter  # ``time.process_time`` on a busy machine; the name should say so
+    share: float = 1.0  # The share of the job that the peer is given; its times are divided by it
 
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds of the timed calls, and the peak memory of one call in its own process.
-
-    Parameters
-    ----------
-    seconds : tuple of float
-        One entry for each timed call.
-    peak : int or None
-        Bytes; ``None`` where it was not measured.
-    """
+    """Seconds of the timed calls, and the peak memory of one call in its own process."""
 
     seconds: tuple[float, ...]
     peak: int | None = None
@@ -163,17 +93,7 @@ class Timing:
 
 @dataclass(frozen=True)
 class Row:
-    """What came of a comparison.
-
-    Parameters
-    ----------
-    case, name, against, data, quality : str
-        As in ``Comparison``; ``quality`` is what the comparison's function said.
-    ours, peer : Timing
-        The measurements.
-    fastest : bool, default=False
-        Whether the ratio is of the fastest calls and not of the middle ones.
-    """
+    """What came of a comparison."""
 
     case: str
     name: str
@@ -182,7 +102,7 @@ class Row:
     ours: Timing
     peer: Timing
     quality: str
-    fastest: bool = False
+    fastest: bool = False  # Whether the ratio is of the fastest calls, not of the middle ones
 
     @property
     def ratio(self) -> float:
@@ -205,22 +125,7 @@ COLUMNS = ("job", "data", "ours min / median", "peer min / median", "ratio", "qu
 
 
 def measure(case_name: str, comparison: Comparison, repeats: int | None = None) -> Row:
-    """Run a comparison: warm up and compare, then time the two in turns.
-
-    Parameters
-    ----------
-    case_name : str
-        The case that the comparison belongs to.
-    comparison : Comparison
-        What to run.
-    repeats : int or None, default=None
-        Timed calls of each; ``None`` for the comparison's own number.
-
-    Returns
-    -------
-    Row
-        Times, quality, peaks.
-    """
+    """Run a comparison: warm up and compare, then time the two in turns."""
     clock = comparison.clock
     (first, a), (second, b) = _timed(comparison.ours, clock), _timed(comparison.peer, clock)
     quality = comparison.quality(a, b)
@@ -243,18 +148,7 @@ def measure(case_name: str, comparison: Comparison, repeats: int | None = None) 
 
 
 def peak_memory(snippet: str) -> int:
-    """Run Python source in a fresh process and return the most memory that process held.
-
-    Parameters
-    ----------
-    snippet : str
-        Source; it can import ``gramian`` and ``benchmarks``.
-
-    Returns
-    -------
-    int
-        Bytes resident at the peak, interpreter and libraries included.
-    """
+    """Run Python source in a fresh process and return the most memory that process held."""
     source = f"{snippet}\nfrom benchmarks.harness import own_peak\nprint(own_peak())"
     done = subprocess.run([sys.executable, "-c", source], cwd=ROOT, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -300,35 +194,13 @@ def machine() -> dict[str, Any]:
 
 
 def describe(facts: dict[str, Any]) -> str:
-    """Return ``machine()`` as one line.
-
-    Parameters
-    ----------
-    facts : dict
-        What ``machine`` returned.
-
-    Returns
-    -------
-    str
-        Date, processor, versions.
-    """
+    """Return ``machine()`` as one line."""
     versions = ", ".join(f"{name} {number}" for name, number in facts["versions"].items())
     return f"{facts['date']} · {facts['cpu']}, {facts['cores']} cores · Python {facts['python']}, {versions}"
 
 
 def table(rows: list[Row]) -> Table:
-    """Return the rows as a table for the terminal.
-
-    Parameters
-    ----------
-    rows : list of Row
-        What to show.
-
-    Returns
-    -------
-    rich.table.Table
-        For ``Console.print``.
-    """
+    """Return the rows as a table for the terminal."""
     grid = Table(*(heading.replace(" / ", "\n") for heading in COLUMNS), show_lines=True)
     for row in rows:
         grid.add_row(*row.cells(separator="\n"), style="" if row.ratio >= 1 else "red")
@@ -336,39 +208,13 @@ def table(rows: list[Row]) -> Table:
 
 
 def markdown(rows: list[Row]) -> str:
-    """Return the rows as a table for RESULTS.md.
-
-    Parameters
-    ----------
-    rows : list of Row
-        What to show.
-
-    Returns
-    -------
-    str
-        Markdown.
-    """
+    """Return the rows as a table for RESULTS.md."""
     lines = [COLUMNS, ("---",) * len(COLUMNS), *(row.cells() for row in rows)]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def run(names: list[str], console: Console, repeats: int | None = None) -> list[Row]:
-    """Run the cases named and say, on the console, what is under way.
-
-    Parameters
-    ----------
-    names : list of str
-        Keys of ``CASES``.
-    console : rich.console.Console
-        Where to report progress.
-    repeats : int or None, default=None
-        Overrides the number of timed calls of every comparison.
-
-    Returns
-    -------
-    list of Row
-        In the order run.
-    """
+    """Run the cases named and say, on the console, what is under way."""
     rows = []
     for name in names:
         for comparison in CASES[name]():

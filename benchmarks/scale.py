@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.folder import Path, make
 from gramian import KernelRidge, Nystroem
 from gramian.data import Blocks, connect
-from gramian.data.parts import Sums, total
+from gramian.data.passes import Sums
 from gramian.kernels import RBF
 from gramian.solvers.in_features.least_squares import VALUE
 
@@ -43,9 +43,9 @@ def loaded(seed: int) -> np.ndarray:
     return np.full((2, 3), float(seed))
 
 
-def added(shared: Any, parts: Any) -> Sums | None:
-    """A task whose result has the size of the moments of 100 features."""
-    return total(Sums.of(second=np.full((100, 100), part.X.sum())) for part in parts)
+def added(part: Any) -> Sums:
+    """A statistic of the size of the moments of 100 features."""
+    return Sums.of(second=np.full((100, 100), part.X.sum()))
 
 
 def tasks() -> None:
@@ -57,7 +57,7 @@ def tasks() -> None:
         print(f"{count:,} blocks counted: {time.perf_counter() - start:.1f} s")
         with source.passes() as passes:
             start, before = time.perf_counter(), time.process_time()
-            passes.sum(added, None)
+            passes.sum(added)
         wall, used = time.perf_counter() - start, time.process_time() - before
         print(f"{TASKS:,} blocks summed in a tree: {wall:.1f} s, {1e3 * wall / TASKS:.2f} ms a block;", end=" ")
         print(f"{1e3 * used / TASKS:.2f} ms of CPU a block in client and scheduler")

@@ -30,16 +30,8 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.data import Split, load
 from benchmarks.harness import Comparison, case
+from benchmarks.peers import catboost, lightgbm
 from gramian import AutoKernelClassifier, AutoKernelRegressor
-
-try:
-    import lightgbm
-except ImportError:
-    lightgbm = None
-try:
-    import catboost
-except ImportError:
-    catboost = None
 
 NUMBERS = ("kin40k", "protein", "elevators", "bike", "keggdirected")
 LIBRARY = Path("/usr/lib/R/site-library")

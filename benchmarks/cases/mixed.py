@@ -34,16 +34,8 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import SVC, SVR
 
 from benchmarks.harness import Comparison, case
+from benchmarks.peers import catboost, lightgbm
 from gramian import AutoKernelClassifier, AutoKernelRegressor
-
-try:
-    import lightgbm
-except ImportError:
-    lightgbm = None
-try:
-    import catboost
-except ImportError:
-    catboost = None
 
 PATIENCE, ROUNDS = 50, 2000
 WORDS = 100

@@ -18,17 +18,13 @@ from sklearn.datasets import load_digits
 
 from benchmarks.data import Split, load
 from benchmarks.harness import Comparison, case
+from benchmarks.peers import onedal
 from gramian.estimators.svm import SVC, SVR
 
 CACHE = 2000
 ROWS = {"kin40k": 36_000, "protein": 20_000, "elevators": 14_940}
 FASHION = Path("/usr/share/datasets/fashion-mnist")
 IMAGES = 10_000
-
-try:
-    from sklearnex import svm as onedal
-except ImportError:
-    onedal = None
 
 
 @case("svm")

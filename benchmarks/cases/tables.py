@@ -17,6 +17,7 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.data import Split, load
 from benchmarks.harness import Comparison, case
+from benchmarks.peers import lightgbm
 from gramian.estimators.gp.regressor import GaussianProcessRegressor
 from gramian.kernels import Matern
 
@@ -25,11 +26,6 @@ MEMORY = "14GB"
 LEVEL = 0.9
 REACH = 1.6448536269514722
 """Deviations from the mean to the ends of the central interval of that probability."""
-
-try:
-    import lightgbm
-except ImportError:
-    lightgbm = None
 
 
 @case("tables")
