@@ -33,13 +33,7 @@ DOUBLE, WHOLE = 11, 7
 def outputs(g: Graph, model: Any, x: str) -> dict[str, Output]:
     """Return the outputs of the graph."""
     z = _encoded(g, model.columns_.columns, x)
-    others = getattr(model, "others_", ())
-    weights = model.weights_ if others else [1.0]
-    parts = [(model.machine_, model.best_, model.scaling_), *((m.machine, m.model, m.scaling) for m in others)]
-    members = [
-        (float(weight), machine, inside, _scaled(g, scaling, z))
-        for weight, (machine, inside, scaling) in zip(weights, parts, strict=True)
-    ]
+    members = [(weight, inside, _scaled(g, scaling, z)) for weight, _, inside, scaling in model._parts]
     return (_classes if is_classifier(model) else _numbers)(g, model, members)
 
 
@@ -135,7 +129,7 @@ def _normal_quantile(g: Graph, p: str) -> str:
 
 def _numbers(g: Graph, model: Any, members: Any) -> dict[str, Output]:
     """The prediction in units of the targets and, for Gaussian processes, its standard deviation."""
-    found = [(weight, regressor(g, inside, z)) for weight, _, inside, z in members]
+    found = [(weight, regressor(g, inside, z)) for weight, inside, z in members]
     means = [(weight, _column(g, out["prediction"])) for weight, out in found]
     total = g.total("Add", [_times(g, mean, weight) for weight, mean in means])
     f = _times(g, total, float(model._scale))
@@ -173,7 +167,7 @@ def _natural(g: Graph, model: Any, f: str) -> str:
 def _classes(g: Graph, model: Any, members: Any) -> dict[str, Output]:
     """Labels, decision values and probabilities."""
     count, T = model.classes_.size, float(model.temperature_)
-    parts = [_times(g, _scores(g, model, inside, z), weight, count) for weight, _, inside, z in members]
+    parts = [_times(g, _scores(g, model, inside, z), weight, count) for weight, inside, z in members]
     scores = g("Add", g.total("Add", parts), np.asarray(model.offsets_, dtype=np.float64))
     probabilities = g("Softmax", g("Div", scores, np.full(count, T)), axis=1)
     if count == 2:

@@ -344,7 +344,7 @@ def many_levels(rng, n=2000, targets=1, *, tell=True):
     """A category of 20 levels, with gaps and one rare level, and targets that depend on it or do not."""
     codes = rng.integers(0, 20, n)
     values = np.array([f"level {c:02d}" for c in codes], dtype=object)
-    values[:3], values[3:60] = "rare", None
+    values[:2], values[2:60] = "rare", None
     worth = rng.standard_normal((20, targets)) if tell else np.zeros((20, targets))
     return Column("c", values, "object"), worth[codes] + rng.standard_normal((n, targets))
 
@@ -363,16 +363,32 @@ def shrunk_means(values, Y, weights):
     return {v: sums[v] / (size[v] + max(within / excess, 1.0)) for v in groups}
 
 
+def _places(column, encoder):
+    known = sorted(encoder.levels + encoder.rare)
+    return [len(known) + 1 if v is None else known.index(v) for v in column.values]
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_many_levels_are_the_shrunk_means_of_their_targets(rng, weighted):
     column, Y = many_levels(rng)
     weights = rng.uniform(0.5, 2.0, Y.shape[0]) if weighted else None
-    (encoder,) = encode([column], targets=Y, means=True, weights=weights).columns
+    other = Column("x", rng.standard_normal(Y.shape[0]), "number")
+    encoding = encode([column, other], targets=Y, means=True, weights=weights)
+    encoder = encoding.columns[0]
     assert isinstance(encoder, LevelMeans)
     assert len(encoder.levels) == 20
     plain = np.ones(Y.shape[0]) if weights is None else weights
     slow = shrunk_means(list(column.values), Y, plain)
     np.testing.assert_allclose(encoder.transform(column), np.stack([slow[v] for v in column.values]), atol=1e-12)
+    moved = Column("x", other.values + 1.0, "number")  # new rows have the means of all, training rows of other folds
+    np.testing.assert_allclose(encoding.transform([column, moved])[:, :1], encoder.transform(column), atol=1e-12)
+    fold = encoding.folds(np.column_stack([other.values, _places(column, encoder)]))
+    for k in (0, 7):
+        rest = np.flatnonzero(fold != k)
+        slow_k = shrunk_means([column.values[i] for i in rest], Y[rest], plain[rest])
+        rows = np.flatnonzero(fold == k)
+        crossed = np.stack([slow_k[column.values[i]] for i in rows])
+        np.testing.assert_allclose(encoding.transform([column, other])[rows, :1], crossed, atol=1e-12)
     new = Column("c", np.array(["never seen", "rare", None], dtype=object), "object")
     np.testing.assert_allclose(encoder.transform(new), np.stack([slow["rare"], slow["rare"], slow[None]]), atol=1e-12)
     assert encoder.unseen(new) == {"never seen": 1}

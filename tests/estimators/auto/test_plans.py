@@ -56,7 +56,7 @@ def test_trials_are_counted():
     assert 0 < cost(again=True) < cost() < cost(powers=True)
     for machine in MACHINES:
         small, large = (plans.trial_seconds(machine, n, 10) for n in (500, 1000))
-        assert 3.5 * small < large < 9 * small
+        assert (1.5 if machine == "linear" else 3.5) * small < large < 9 * small
     assert plans.trial_seconds("svm", 500, 10, kernels=3) == 3 * plans.trial_seconds("svm", 500, 10)
 
 

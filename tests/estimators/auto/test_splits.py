@@ -40,6 +40,14 @@ def test_time_goes_forward_where_rows_are_many_too(rng):
     assert [step.learning for step in steps] == [100, 300]
 
 
+def test_the_largest_group_is_held_out_where_rows_are_many(rng):
+    """The scores of a group of a few rows would say little."""
+    groups = np.repeat([3, 0, 2, 1], [400, 350, 240, 10])
+    splits, sizes = splits_asked_for(4, None, 1000, groups, 0), Sizes(ladder=(100, 300), folds=200)
+    for step in rungs(Numbers(rng.standard_normal(1000)), 1000, 4, 0, sizes, asked=splits):
+        assert set(groups[step.held_out]) == {3}
+
+
 def test_pairs_of_rows_and_rows_that_do_not_count():
     pairs = [(np.array([0, 1, 2]), np.array([3, 4])), (np.arange(5) > 2, np.arange(5) < 2)]
     (first, _), (second, last) = splits_asked_for(pairs, None, 5, None, 0)

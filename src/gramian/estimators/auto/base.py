@@ -18,18 +18,19 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted
 
 from gramian.data.blocks import Blocks, as_blocks, is_blocks
-from gramian.estimators.auto.candidates import LINEAR, Means, awaken, candidates, checked_machines
+from gramian.estimators.auto.candidates import Means, awaken, candidates, checked_machines
 from gramian.estimators.auto.columns import checked_words, encode
-from gramian.estimators.auto.encoders import LevelMeans
+from gramian.estimators.auto.encoders import Category, LevelMeans
 from gramian.estimators.auto.explain import explained
+from gramian.estimators.auto.forest import grow_forest
 from gramian.estimators.auto.ladder import larger, rungs
 from gramian.estimators.auto.leaderboard import TOO_SLOW, WINNER, Leaderboard
 from gramian.estimators.auto.plans import OFFERED, Plan, Planner, Sizes
 from gramian.estimators.auto.refit import Refit, Winner, refit, refit_others, refit_over_passes
 from gramian.estimators.auto.response import Classes, Response
 from gramian.estimators.auto.row_hashes import row_hashes
-from gramian.estimators.auto.scaling import fit_scaling, scalings_for
-from gramian.estimators.auto.search import ScaledRows, Search, cheap_score
+from gramian.estimators.auto.scaling import FOREST, fit_scaling, scalings_for
+from gramian.estimators.auto.search import BASELINE, ScaledRows, Search, cheap_score
 from gramian.estimators.auto.splits import among, own_order, repeated, splits_asked_for
 from gramian.estimators.auto.steps import Observer, Step
 from gramian.estimators.auto.tables import Column, columns_of, plain, read_again
@@ -177,17 +178,26 @@ class AutoKernel(Nested, BaseEstimator):
                 encoding, Z, scalings, scaled = read(rescaled)
             response = rescaled
         del table, read
+        grown = 0.0
+        # Of numbers alone, machines on all rows are mostly better than a forest, though not on the few rows of trials.
+        levels = bool(encoding.places(Category, LevelMeans))
+        if levels and by_means and kernel is None and not given.sampled and "gp" in machines:
+            self._seen(silent, clock, Leaderboard((), response.scorer.name), "a forest on all rows")
+            forest, grown = grow_forest(scalings["standard"], Z, response, self.time_limit, means)
+            if forest is not None:
+                scalings[FOREST], scaled[FOREST] = forest, ScaledRows(Z, forest)
         classes, limit = isinstance(response, Classes), math.inf if self.time_limit is None else self.time_limit
         speed = device_speed(means.device, Z)
         planner = Planner(n, response.targets.shape[1], means.memory, limit, classes, self._sizes, speed)
         with progress(self.verbose, type(self).__name__) as tick:
-            search = Search(response, scaled, machines, means, planner, partial(self._seen, tick, clock))
+            search = Search(response, scaled, machines, means, planner, partial(self._seen, tick, clock), grown)
             count = response.targets.shape[1] if classes else 0
             many = None if asked is not None else larger(response, n, cv, means.seed, means.memory, self._sizes)
-            ranked = search.run(candidates(encoding, n, machines, kernel, count, tuple(scalings)), steps, many)
+            more = response.targets.shape[1] if FOREST in scalings else 0
+            ranked = search.run(candidates(encoding, n, machines, kernel, count, tuple(scalings), more), steps, many)
         # A linear model wins where it is the best, not where those before it are too slow.
-        able = [f for f in ranked if planner.affordable(f.candidate.machine) and f.candidate.machine != LINEAR]
-        best = ranked[0] if ranked[0].candidate.machine == LINEAR else next(iter(able), ranked[0])
+        able = [f for f in ranked if planner.affordable(f.candidate.machine) and f.candidate != BASELINE]
+        best = ranked[0] if ranked[0].candidate == BASELINE else next(iter(able), ranked[0])
         for better in ranked[: ranked.index(best)]:
             search.mark(better, TOO_SLOW)
         offered = [best, *(f for f in ranked if f is not best and f.rung is best.rung)]
@@ -310,11 +320,16 @@ class AutoKernel(Nested, BaseEstimator):
     def _members(self, X: Any) -> Iterator[tuple[float, str, Any, Array]]:
         """Weight, machine, model and scaled rows of every machine that predictions are made of."""
         Z = self._encoded(X)
+        for weight, machine, model, scaling in self._parts:
+            yield weight, machine, model, np.asarray(scaling.transform(Z))
+
+    @property
+    def _parts(self) -> list[tuple[float, str, Any, Any]]:
+        """Weight, machine, model and scaling of every machine that predictions are made of."""
         others = getattr(self, "others_", ())  # older model files have none
-        weights = self.weights_ if others else [1.0]
         parts = [(self.machine_, self.best_, self.scaling_), *((m.machine, m.model, m.scaling) for m in others)]
-        for weight, (machine, model, scaling) in zip(weights, parts, strict=True):
-            yield float(weight), machine, model, np.asarray(scaling.transform(Z))
+        weights = self.weights_ if others else [1.0]
+        return [(float(weight), *part) for weight, part in zip(weights, parts, strict=True)]
 
 
 def fit_by_clock(

@@ -18,7 +18,7 @@ from gramian.estimators.auto.columns import Encoding
 from gramian.estimators.auto.encoders import Text
 from gramian.estimators.auto.plans import ONE_THREAD, PCG_TOL, RIDGE_ROWS, measured_pace
 from gramian.estimators.auto.response import PAIRS, Classes, Response
-from gramian.estimators.auto.scaling import SCALINGS
+from gramian.estimators.auto.scaling import FOREST, SCALINGS
 from gramian.estimators.gp.regressor import GaussianProcessRegressor
 from gramian.estimators.machine.classifier import KernelMachineClassifier
 from gramian.estimators.ridge import KernelRidge
@@ -95,6 +95,12 @@ CLASSES_ORDER = (
     ("RBF", False, "standard", True),
     ("Matern-5/2", True, "standard", False),
 )
+FOREST_ORDER = (
+    ("Matern-3/2", True, FOREST, True),
+    ("Power-3/2", True, FOREST, True),
+    ("Matern-5/2", False, FOREST, True),
+)
+"""With the predictions of a forest as more columns, which a linear part takes over."""
 PLAIN_ORDER = (("RBF", "standard"), ("Laplace", "standard"), ("Matern-3/2", "normal"))
 """For machines that do not learn lengthscales, where no process has learned them."""
 RADIAL: dict[str, Any] = {"RBF": RBF, "Laplace": Laplace, "Power-3/2": partial(PowerExponential, p=1.5, q=1.0)}
@@ -176,14 +182,20 @@ def candidates(
     kernel: Kernel | None,
     classes: int,
     scalings: Sequence[str] = SCALINGS[:2],
+    more: int = 0,
 ) -> list[Candidate]:
-    """Return what to try first: a cheap machine of each kind, then the most promising; ``classes`` is 0 for numbers."""
+    """Return what to try first: a cheap machine of each kind, then the most promising.
+
+    ``classes`` is 0 for numbers. A forest, where there is one, has ``more`` columns.
+    """
     most = FEW if n < SMALL else SOME if n < MEDIUM else None
     found: list[Candidate] = []
     if "gp" in machines:
         order = CLASSES_ORDER if classes else NUMBERS_ORDER
         order = (("Matern-3/2", False, "common", False), *order) if "common" in scalings else order
-        found += _given("gp", kernel) if kernel is not None else list(_processes(order, encoding))[:most]
+        if FOREST in scalings:
+            order = (*order[:1], *FOREST_ORDER[:1], *order[1:3], *FOREST_ORDER[1:], *order[3:])
+        found += _given("gp", kernel) if kernel is not None else list(_processes(order, encoding, more))[:most]
         if kernel is None and n >= SMALL:
             cheap = [m for m in ("ridge", "svm") if m in machines and (m == "ridge" or 0 < classes <= PAIRED)]
             found = [_cheap(m, encoding, scalings) for m in cheap] + found
@@ -191,6 +203,8 @@ def candidates(
         if machine == "ridge" or "gp" not in machines:
             plain = _given(machine, kernel) if kernel is not None else list(_plain(machine, encoding, scalings))
             found += plain[: 1 if n < SMALL else None]
+    if FOREST in scalings and LINEAR in machines:
+        found = [Candidate(f"{LINEAR}, {FOREST}", LINEAR, FOREST), *found]
     return list(dict.fromkeys(found))
 
 
@@ -198,13 +212,13 @@ def _given(machine: str, kernel: Kernel) -> list[Candidate]:
     return [Candidate(f"{machine}, {s}, {GIVEN}", machine, s, (kernel,)) for s in ("standard", "normal")]
 
 
-def _processes(order: Iterable[tuple[str, bool, str, bool]], encoding: Encoding) -> Iterable[Candidate]:
+def _processes(order: Iterable[tuple[str, bool, str, bool]], encoding: Encoding, more: int) -> Iterable[Candidate]:
     seen = set()
     scalable = bool(encoding.scalable)
     for smoothness, each, scaling, linear in order:
         each = each and len(_dense_places(encoding)) <= ARD_INPUTS
-        scaling = scaling if scalable else "standard"
-        kernel = _prior(smoothness, each, linear, encoding)
+        scaling = scaling if scalable or scaling == FOREST else "standard"
+        kernel = _prior(smoothness, each, linear, encoding, more=more if scaling == FOREST else 0)
         name = f"gp, {smoothness} {'per column' if each else 'shared'}{' + linear' if linear else ''}, {scaling}"
         if (scaling, kernel) not in seen:  # of texts alone there is one
             seen.add((scaling, kernel))
@@ -273,9 +287,11 @@ def _dense_places(encoding: Encoding) -> list[int]:
     return [place for place in range(encoding.width) if place not in texts]
 
 
-def _prior(smoothness: str, each: bool, linear: bool, encoding: Encoding, *, scaled: bool = True) -> Kernel:
-    """A radial kernel of the columns that are not text, plus a linear one of word counts."""
-    texts, others = encoding.places(Text), _dense_places(encoding)
+def _prior(
+    smoothness: str, each: bool, linear: bool, encoding: Encoding, *, scaled: bool = True, more: int = 0
+) -> Kernel:
+    """A radial kernel of the columns that are not text, and of more columns, plus a linear one of word counts."""
+    texts, others = encoding.places(Text), [*_dense_places(encoding), *range(encoding.width, encoding.width + more)]
     terms: list[Kernel] = []
     if others:
         d = len(others)

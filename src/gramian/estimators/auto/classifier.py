@@ -93,8 +93,8 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
         The score of the better baseline, to compare ``best_trial_.score`` with.
     columns_ : Encoding
         How every column was read; prints as a list.
-    scaling_ : Standard, Normal or Robust
-        How numbers were scaled.
+    scaling_ : Standard, Normal, Robust or Forest
+        How numbers were scaled; a forest adds its predictions as columns.
     temperature_ : float
         One over what outputs are multiplied by before the softmax.
     threshold_ : float or None
@@ -107,12 +107,10 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
         What is added to the outputs of each class, in their units.
     machine_ : str
         What ``best_`` is: ``"ridge"`` (least squares on codes), ``"svm"`` or ``"machine"``.
+    n_features_in_, feature_names_in_ : int, array of shape (n_features_in_,)
+        Number of columns of X, and their names if X has names.
     certificate_ : Certificate
         Of the last fit.
-    n_features_in_ : int
-        Columns of X.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where X had names.
 
     Examples
     --------

@@ -6,7 +6,8 @@
 - Texts that are all numbers, booleans or dates are read as such (``gramian.data.cells``), so that a table gives the
   same numbers whether it comes from CSV, where all is text, or from a format with types.
 - A category of few levels has one column for each level that is seen often enough, one for all others, new ones
-  included, and one for missing values. A level of many is the mean target of its rows (``LevelMeans``).
+  included, and one for missing values. A level of many is the mean target of its rows
+  in other folds (``LevelMeans``).
 - Free text has the counts of its words, scaled to length one: their inner product is the normalised ``WordCount``.
   Texts of a few words are read as words where that predicts the targets better than their levels do.
 - A bare list of strings is one column; where they are not words but codes, as DNA, their substrings are counted.
@@ -21,7 +22,7 @@ import math
 import re
 import warnings
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -45,6 +46,7 @@ from gramian.estimators.auto.encoders import (
     texts_of,
     with_comma,
 )
+from gramian.estimators.auto.row_hashes import Folds
 from gramian.estimators.auto.tables import Column, check_finite, declared
 from gramian.kernels.deserialize import nearest
 
@@ -54,10 +56,13 @@ LEVELS = 100
 """Levels of a category that get a column of their own, at most."""
 LEVEL_SHARE = 0.002
 """The share of the rows that a level must have for that, beside being seen twice."""
+DIFFERENT = 0.5
+"""The share of different rows from which means are cross-fitted."""
 MANY_LEVELS = 10
 """A category of more levels than this may be read by the mean targets of levels."""
-MEAN_ROWS, MOST_ROWS = 30, 0.8
-"""Rows that a level must have for a mean of its own, and the share of all rows that must have such a level."""
+MEAN_ROWS, MOST_ROWS, MEAN_FOLDS = (30, 3), 0.8, 10
+"""Rows that levels must have to be read by means if they could have columns, and those for a mean of its own; the share
+of all rows that must have such a level; and folds."""
 WORDS = 300
 """Words of a text that are counted, at most: the most frequent by documents."""
 TEXT_WORDS = 3.0
@@ -96,6 +101,7 @@ class Encoding:
     """How every column of a table was read; ``str()`` is one line for each."""
 
     columns: tuple[Any, ...]  # In the order of the table
+    folds: Folds | None = None  # Of the training rows, where levels are read by means of targets
 
     def __str__(self) -> str:
         return "\n".join(f"{column.name}: {column}" for column in self.columns)
@@ -128,8 +134,19 @@ class Encoding:
 
     def transform(self, table: list[Column]) -> Array:
         """Return the table as numbers, not yet scaled: → (n, width)."""
-        parts = [encoder.transform(column) for encoder, column in zip(self.columns, table, strict=True)]
+        pairs = list(zip(self.columns, table, strict=True))
+        fold: Any = -1 if self.folds is None else self.folds(_keys(pairs))
+        parts = [e.transform(c, fold) if isinstance(e, LevelMeans) else e.transform(c) for e, c in pairs]
         return np.ascontiguousarray(np.hstack(parts))
+
+
+def _keys(pairs: Sequence[tuple[Any, Column]]) -> Array:
+    """Numbers that tell the rows of a table apart, the same whether levels are read by means or not: → (n, k)."""
+    levels = [
+        level_places(c, tuple(sorted(e.levels + (e.rare or ()))))[:, None] for e, c in pairs if hasattr(e, "rare")
+    ]
+    numbers = [e.transform(c) for e, c in pairs if isinstance(e, NumberColumn)]
+    return np.hstack([np.zeros((pairs[0][1].values.shape[0], 0)), *numbers, *levels])
 
 
 def encode(
@@ -154,8 +171,8 @@ def encode(
         if _is_identifier(column, made[place], targets):
             made[place] = Dropped(column.name, f"an identifier, {column.values.size:,} different whole numbers")
     if means and targets is not None:
-        made = [_by_means(column, encoder, targets, weights) for column, encoder in zip(table, made, strict=True)]
-    return Encoding(tuple(made))
+        return _by_means(table, made, targets, np.ones(targets.shape[0]) if weights is None else weights)
+    return Encoding(tuple(_or_dropped(column, encoder) for column, encoder in zip(table, made, strict=True)))
 
 
 def checked_words(columns: Any, names: list[str]) -> dict[str, str]:
@@ -207,7 +224,9 @@ def _encoder(column: Column, targets: Array | None) -> Any:
     if column.kind == "strings" and len(counts) >= TEXT_VARIETY * column.values.shape[0]:
         return _text(column, SUBSTRING)
     levels = _category(column, counts)
-    if targets is not None and len(counts) >= SHORT_LEVELS and _words_to_a_value(counts) >= SHORT_WORDS:
+    several = len(counts) >= SHORT_LEVELS and _words_to_a_value(counts) >= SHORT_WORDS
+    # Levels that share no words with others say more than their words.
+    if targets is not None and several and len({word for value in counts for word in value.split()}) < len(counts):
         words = _text(column)
         if _linear_error(words, column, targets) < MARGIN * _linear_error(levels, column, targets):
             return words
@@ -322,23 +341,50 @@ def _category(column: Column, counts: Counter[str], *, sure: bool = False) -> An
     # Ties are broken by name, so that the order of the rows does not matter.
     often = sorted((level for level, count in counts.items() if count >= least), key=lambda v: (-counts[v], v))
     unique = not sure and n >= SURE_ROWS and len(counts) >= UNIQUE * counts.total()
-    if (unique or not often) and n > 1:
+    if unique and n > 1:
         return Dropped(column.name, f"an identifier, {len(counts):,} different values in {n:,} rows")
     rare = sorted(set(counts) - set(often[:LEVELS]))
     return Category(column.name, tuple(often[:LEVELS]), tuple(rare) if len(rare) <= RARE else None)
 
 
-def _by_means(column: Column, encoder: Any, targets: Array, weights: Array | None) -> Any:
-    """Many levels by their mean targets, where most rows have a level of many rows; else the encoder itself."""
-    if not isinstance(encoder, Category) or len(encoder.levels) <= MANY_LEVELS:
-        return encoder
+def _by_means(table: list[Column], made: list[Any], targets: Array, weights: Array) -> Encoding:
+    """Many levels by their mean targets, where most rows have a level of several rows; else the encoder itself."""
+    keys = _keys(list(zip(made, table, strict=True)))
+    folds = Folds.of_rows(keys, MEAN_FOLDS)
+    # Rows that are equal share a fold: where most are, folds would leave out whole levels.
+    crossed = folds.known.size >= DIFFERENT * targets.shape[0]
+    fold = folds(keys) if crossed else None
+    found = []
+    for column, encoder in zip(table, made, strict=True):
+        levels, means = _levels_with_means(column, encoder, crossed) if isinstance(encoder, Category) else (), None
+        if levels:
+            rare = None if encoder.rare is None else tuple(sorted({*encoder.levels, *encoder.rare} - set(levels)))
+            means = LevelMeans.learned(column, levels, rare, targets, weights, fold)
+        found.append(means or _or_dropped(column, encoder))
+    kept = [new if isinstance(new, Dropped) else old for old, new in zip(made, found, strict=True)]
+    if kept != made:  # folds follow from the columns that are left
+        return _by_means(table, kept, targets, weights)
+    used = crossed and any(isinstance(encoder, LevelMeans) for encoder in found)
+    return Encoding(tuple(found), folds if used else None)
+
+
+def _levels_with_means(column: Column, encoder: Category, crossed: bool) -> tuple[str, ...]:
+    """The levels of enough rows, where there are many and most rows have one of them; else none."""
     seen = encoder.levels + (encoder.rare or ())
     rows = np.bincount(level_places(column, seen), minlength=len(seen) + 2)
-    levels = tuple(level for level, count in zip(seen, rows.tolist(), strict=False) if count >= MEAN_ROWS)
-    if len(levels) <= MANY_LEVELS or rows[rows >= MEAN_ROWS].sum() < MOST_ROWS * rows.sum():
+    own = rows[: len(encoder.levels)].sum() >= MOST_ROWS * rows.sum()
+    large = rows >= MEAN_ROWS[crossed and not own]
+    if np.count_nonzero(large[: len(seen)]) <= MANY_LEVELS or rows[large].sum() < MOST_ROWS * rows.sum():
+        return ()
+    return tuple(level for level, count in zip(seen, rows.tolist(), strict=False) if count >= MEAN_ROWS[crossed])
+
+
+def _or_dropped(column: Column, encoder: Any) -> Any:
+    """A category without a level of enough rows is left out."""
+    if not isinstance(encoder, Category) or encoder.levels or column.values.shape[0] < 2:
         return encoder
-    rare = None if encoder.rare is None else tuple(sorted(set(seen) - set(levels)))
-    return LevelMeans.learned(column, levels, rare, targets, weights) or encoder
+    n, count = column.values.shape[0], len(set(present(column.values)))
+    return Dropped(column.name, f"an identifier, {count:,} different values in {n:,} rows")
 
 
 def _words_to_a_value(counts: Counter[str]) -> float:

@@ -115,35 +115,39 @@ class Category(Encoder):
 class LevelMeans(Encoder):
     """One of many levels, by the mean target of its rows, which is drawn to the mean of all rows.
 
-    Only levels of many rows have a mean of their own, so that a row's own target hardly counts; the others share one.
+    Training rows have the means of the other folds, so that their own targets do not count.
     """
 
     name: str  # Of the column
     levels: tuple[str, ...]  # Those with a mean of their own
-    means: Array  # (levels + 2, k): Of each level, of all other levels, new ones included, and of missing values
+    means: Array  # (folds + 1, levels + 2, k): Of each level, of all other levels, new ones included, and of missing
+    # values; of all rows, then of those outside each fold. Older model files have the first alone.
     rare: tuple[str, ...] | None = None  # The other levels that were seen; None where they are too many to remember
 
     @classmethod
     def learned(
-        cls, column: Column, levels: tuple[str, ...], rare: Any, targets: Array, weights: Array | None
+        cls, column: Column, levels: tuple[str, ...], rare: Any, targets: Array, w: Array, fold: NDArray[np.intp] | None
     ) -> LevelMeans | None:
-        """Return the encoder with the means of all rows; None where levels do not differ by more than chance."""
-        at, w = level_places(column, levels), np.ones(targets.shape[0]) if weights is None else weights
-        means, counts = _shrunk_means(at, len(levels) + 2, targets, w)
-        if not means.any():
+        """Return the encoder with means of all rows and of those outside each fold; None if chance explains them."""
+        at, parts = level_places(column, levels), [np.ones(targets.shape[0], dtype=bool)]
+        parts += [] if fold is None else [fold != k for k in range(int(fold.max()) + 1)]
+        found = [_shrunk_means(at[part], len(levels) + 2, targets[part], w[part]) for part in parts]
+        means, (whole, counts) = np.stack([part for part, _ in found]), found[0]
+        if not whole.any():
             return None
         if targets.shape[1] > DIRECTIONS:
-            means = means @ np.linalg.svd(np.sqrt(counts)[:, None] * means, full_matrices=False)[2][:DIRECTIONS].T
+            means = means @ np.linalg.svd(np.sqrt(counts)[:, None] * whole, full_matrices=False)[2][:DIRECTIONS].T
         return cls(column.name, levels, means, rare)
 
     @property
     def width(self) -> int:
         """Columns that it makes."""
-        return int(self.means.shape[1])
+        return int(self.means.shape[-1])
 
-    def transform(self, column: Column) -> Array:
-        """Return the numbers of some rows: → (n, width)."""
-        return np.asarray(self.means[level_places(column, self.levels)])
+    def transform(self, column: Column, fold: Any = -1) -> Array:
+        """Return the numbers of some rows, those of training rows without their fold: → (n, width)."""
+        means = self.means.reshape(-1, len(self.levels) + 2, self.width)
+        return np.asarray(means[fold + 1 if means.shape[0] > 1 else 0, level_places(column, self.levels)])
 
     def unseen(self, column: Column) -> Counter[str]:
         """Count the values that no row of the fit had."""

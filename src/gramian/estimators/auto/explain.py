@@ -26,6 +26,7 @@ SCALES = {
     "normal": "columns by rank",
     "robust": "columns by median and quartiles",
     "common": "all columns by one deviation",
+    "forest": "columns by mean and deviation, and the predictions of a forest",
 }
 RULES = {"mean": "Always predicting the mean", "majority": "Predicting the shares of the classes alone"}
 """Baselines that look at no column."""
@@ -60,7 +61,7 @@ def explained(model: Any, *, columns: bool = True) -> list[str]:
 
 def verdict(board: Leaderboard, best: Trial) -> str:
     """Return how the winner stands beside a linear model."""
-    linear = next((t for t in board if t.machine == "linear" and t.ok), None)
+    linear = next((t for t in board if t.name == "linear" and t.ok), None)
     if linear is None or linear.rows != best.rows:
         return "No linear model was judged on the same rows."
     mine, its = written(best.score, best.spread), written(linear.score, linear.spread)
@@ -114,7 +115,8 @@ def _described(trial: Trial) -> str:
         parts = [f"“{name}” ({weight / total:.0%})" for name, weight in weights.items()]
         return f"an average of {len(parts)} machines, {_listed(parts)}"
     if trial.machine == "linear":
-        return "a linear model, a weighted sum of the columns"
+        forest = " and of the predictions of a forest" if trial.settings.get("scaling") == "forest" else ""
+        return f"a linear model, a weighted sum of the columns{forest}"
     scaling = SCALES.get(trial.settings.get("scaling", ""), "")
     what = KINDS[trial.machine][0]
     return f"a {what} (“{trial.name}”{f', {scaling}' if scaling else ''})"

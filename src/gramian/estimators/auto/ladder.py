@@ -77,11 +77,11 @@ def larger(response: Response, n: int, cv: int, seed: int, memory: int, sizes: S
 
 
 def _asked_steps(splits: Sequence[tuple[Rows, Rows]], n: int, seed: int, sizes: Sizes) -> list[Rung]:
-    """All splits where rows are few; else parts of the last split, which has the most rows where splits follow time."""
+    """All splits where rows are few; else parts of the split that holds out most rows, the last of several such."""
     if n <= sizes.folds:
         return _screened(replace(_rung(splits, n), asked=True))
     rng = np.random.default_rng(seed)
-    train, test = (rng.permutation(part) for part in splits[-1])
+    train, test = (rng.permutation(part) for part in max(reversed(splits), key=lambda split: split[1].size))
     sizes_ = [size for size in sizes.ladder if size <= train.size] or [train.size]
     if sizes_[-1] < min(sizes.ladder[-1], train.size):
         sizes_.append(min(sizes.ladder[-1], train.size))

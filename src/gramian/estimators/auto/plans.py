@@ -33,6 +33,8 @@ GRADIENT, POWERS = 12, 60
 """Operations for each input of a kernel value with its gradient: squared distances, and powers of differences."""
 ONE_THREAD = 1000
 """Up to this many rows, BLAS runs on one thread: its threads would wait for each other."""
+LINEAR_STEPS = 100.0
+"""A linear model of d inputs takes about so many times n d² operations."""
 EIGEN = 10.0
 """An eigendecomposition takes about so many times n³ operations."""
 RIDGE_ROWS = 1500
@@ -187,6 +189,8 @@ def trial_seconds(
     machine: str, n: int, d: int, *, targets: int = 1, kernels: int = 1, again: bool = False, powers: bool = False
 ) -> float:
     """Return what a trial on n rows of d inputs takes on the nominal machine."""
+    if machine == "linear":
+        return choice.nominal_seconds(LINEAR_STEPS * n * d**2)
     if machine == "gp":
         each = choice.factor_operations(n, inverse=True) + n**2 * (choice.VALUE + d * (POWERS if powers else GRADIENT))
         return choice.nominal_seconds((AGAIN if again else EVALUATIONS) * each)

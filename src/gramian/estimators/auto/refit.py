@@ -48,7 +48,7 @@ LINEAR_ROWS, FOLDS, SAME_SIZE = 20_000, 5, 0.6
 """A linear model of classes is cross-validated once more on so many rows, in so many folds, unless the search has used
 this share of them."""
 GRACE = 0.1
-"""The share of the time limit that the last fit has even where the search overran."""
+"""The share of the time limit that the last fit of the first machine has even where the search overran."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,11 +144,11 @@ def affordable(offered: Iterable[Winner], planner: Planner) -> list[tuple[Winner
     return found
 
 
-def refit(p: Winner, way: Plan | None = None) -> Refit:
+def refit(p: Winner, way: Plan | None = None, *, grace: float = GRACE) -> Refit:
     """Fit the winner of a search to all rows, by the plan where one is given."""
     clock = p.means.clock
     if clock.max_time is not None:
-        clock = replace(clock, max_time=max(clock.max_time, clock.seconds + GRACE * clock.max_time))
+        clock = replace(clock, max_time=max(clock.max_time, clock.seconds + grace * clock.max_time))
     means, threads = replace(p.means, clock=clock).few_threads(p.planner.n)
     p, cut = _learned_again(replace(p, means=means))
     with quiet(), threads:
@@ -163,8 +163,8 @@ def refit_others(team: Iterable[tuple[Winner, Plan | None]]) -> list[Refit | Non
     """Fit the members of an average beside its first; None of those that the clock leaves no time for."""
     done: list[Refit | None] = []
     for p, way in team:
-        late = way is not None and p.means.nominal_left < way.seconds
-        last = None if late else refit(p, way)
+        late = way is not None and p.means.nominal_left < way.whole
+        last = None if late else refit(p, way, grace=0.0)
         done.append(None if last is None or last.cut else last)
     return done
 
@@ -286,11 +286,11 @@ def _on_more_rows(p: Winner) -> tuple[dict[str, Any], Array | None, Rows | None]
     if rung.asked or rung.learning >= SAME_SIZE * rows.size:
         return settings, None, None
     best: tuple[float, dict[str, Any], Array | None] = (math.inf, settings, None)
-    fold = np.arange(rows.size) % FOLDS
+    fold, clock = np.arange(rows.size) % FOLDS, p.means.clock.share(SHARE_OF_LEARNING)
     for C in LINEAR_COSTS:
         held: Array = np.empty((rows.size, np.unique(response.labels).size))
         for part in range(FOLDS):
-            if p.means.clock.expired:
+            if clock.expired:
                 return settings, None, None
             train, test = rows[fold != part], rows[fold == part]
             model = linear_model(True, train.size, p.means, {"C": C}, tol=TOLERANCES["machine"])

@@ -104,8 +104,8 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
         The score of the better baseline, to compare ``best_trial_.score`` with.
     columns_ : Encoding
         How every column was read; prints as a list.
-    scaling_ : Standard, Normal or Robust
-        How numbers were scaled.
+    scaling_ : Standard, Normal, Robust or Forest
+        How numbers were scaled; a forest adds its predictions as columns.
     target_scale_ : str
         What machines learned: ``"linear"`` or ``"log"``.
     shift_ : float
@@ -118,12 +118,10 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
         How much each of them counts.
     machine_ : str
         What ``best_`` is: ``"gp"``, ``"ridge"``, ``"svm"`` or ``"machine"``.
+    n_features_in_, feature_names_in_ : int, array of shape (n_features_in_,)
+        Number of columns of X, and their names if X has names.
     certificate_ : Certificate
         Of the last fit.
-    n_features_in_ : int
-        Columns of X.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where X had names.
 
     Examples
     --------
@@ -171,7 +169,12 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
 
     def _response(self, y: Any, weights: Array | None) -> Numbers:
         y = column_or_1d(plain(y), warn=True)
-        y = np.asarray(_check_y(y, y_numeric=True, estimator=self), dtype=np.float64)
+        try:
+            y = np.asarray(_check_y(y, y_numeric=True, estimator=self), dtype=np.float64)
+        except ValueError as error:
+            if "convert" not in str(error):
+                raise
+            raise ValueError(f"{error}; y must hold numbers. Use AutoKernelClassifier for classes.") from error
         if np.abs(y).max() > LARGEST or 0.0 < np.ptp(y) < 1.0 / LARGEST:
             raise ValueError(
                 f"y lies between {y.min():.3g} and {y.max():.3g}, and squares of such numbers overflow or vanish; "

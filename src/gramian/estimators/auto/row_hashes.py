@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -35,3 +37,22 @@ def _hashes(Z: NDArray[np.float64]) -> NDArray[np.uint64]:
         hashes = (hashes ^ (hashes >> np.uint64(30))) * _MULTIPLIER
         hashes ^= hashes >> np.uint64(31)
     return hashes
+
+
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """Training rows by their hashes: which fold a row was in follows from its values, and so does that it is new."""
+
+    known: NDArray[np.int64]  # Hashes of the training rows, ascending
+    count: int  # How many folds
+
+    @classmethod
+    def of_rows(cls, Z: NDArray[np.float64], count: int) -> Folds:
+        """Return the folds of training rows: Z (n, d)."""
+        return cls(np.unique(_hashes(Z)).view(np.int64), count)
+
+    def __call__(self, Z: NDArray[np.float64]) -> NDArray[np.intp]:
+        """Return the fold of each row, -1 of new ones: Z (n, d) → (n,)."""
+        hashes = _hashes(Z)
+        seen = np.isin(hashes, self.known.view(np.uint64))
+        return np.where(seen, (hashes % np.uint64(self.count)).astype(np.intp), -1)

@@ -26,6 +26,7 @@ from gramian.estimators.auto.ladder import Rung
 from gramian.estimators.auto.leaderboard import DROPPED, Leaderboard, Trial
 from gramian.estimators.auto.plans import MEMBERS, OFFERED, RESERVE, Planner, conditioned_seconds, trial_seconds
 from gramian.estimators.auto.response import Classes, Judgement, Response
+from gramian.estimators.auto.scaling import FOREST
 from gramian.kernels import RBF, Kernel
 
 Array = NDArray[np.float64]
@@ -45,7 +46,7 @@ then of machines that take over a kernel end."""
 AGAIN, FEWEST = 0.2, 3
 """The share of the search time kept for judging the best on many rows, and how many must fit into it."""
 OTHERS = 2
-"""Where all survivors have one lengthscale, or all have several, this many of the other kind go on too."""
+"""Where all survivors have one lengthscale, or all have several, or all use a forest, this many others go on too."""
 ROUGH = ("Power", "Laplace", "Matern-1/2")
 """Kernels of rough functions, which do relatively better the more rows there are."""
 LEADERS = 1
@@ -80,7 +81,7 @@ class ScaledRows:
     @property
     def shape(self) -> tuple[int, ...]:
         """Of all rows."""
-        return self.Z.shape
+        return self.Z.shape[0], int(self[:1].shape[1])
 
     def __getitem__(self, rows: Any) -> Array:
         return np.asarray(self.scaling.transform(self.Z[rows]))
@@ -111,6 +112,7 @@ class Search:
     means: Means  # Its clock ends early enough for the last fit
     planner: Planner  # Tells how many seconds the last fit of a machine takes
     observer: Callable[[Leaderboard, str], None]  # Called with all trials, and what is tried now, around every trial
+    before: float = 0.0  # Nominal seconds taken before the search
     found: dict[str, Found] = field(default_factory=dict)
     unfinished: str = ""
     spent: float = 0.0  # Nominal seconds
@@ -120,7 +122,8 @@ class Search:
 
     def __post_init__(self) -> None:
         self.limit = self.means.clock.max_time
-        self.seconds = self.planner.limit - self.planner.reserve(self.machines[0])  # nominal; nan without a limit
+        # Nominal; nan without a limit
+        self.seconds = self.planner.limit - self.planner.reserve(self.machines[0]) - self.before
         self._end_for(self.machines[0])
 
     @property
@@ -238,7 +241,8 @@ class Search:
 
     def _is_late(self, c: Candidate, cost: float) -> bool:
         """Whether the time left is too short for nominal seconds, on a machine as busy as this one."""
-        return self.means.clock.expired or self.paces.get(c.machine, 1.0) * cost > self.means.clock.left
+        pace = self.paces.get(c.machine, self.means.pace)
+        return self.means.clock.expired or pace * cost > self.means.clock.left
 
     def _survivors(self, step: Rung, count: int) -> list[Candidate]:
         """The best of a rung, with the processes whose kernels they use; the others are marked as dropped."""
@@ -246,7 +250,7 @@ class Search:
         chosen = ranked[:count]
         if count > OTHERS:
             # The best of other kinds too: more rows favour several lengthscales and rough functions.
-            for most, kind in ((OTHERS, _of_each), (1, _is_rough)):
+            for most, kind in ((OTHERS, _of_each), (1, _is_rough), (OTHERS, _by_forest)):
                 kinds = {kind(found) for found in chosen if found.candidate.machine == "gp"}
                 others = [f for f in ranked[count:] if f.candidate.machine == "gp" and kind(f) not in kinds]
                 chosen = chosen + others[:most]
@@ -267,9 +271,10 @@ class Search:
         """Metrics that start from the best process with a radial kernel, where there are enough rows to learn them."""
         if step.rows < MEDIUM:
             return []
-        d, classes = next(iter(self.scaled.values())).shape[1], isinstance(self.response, Classes)
+        classes = isinstance(self.response, Classes)
         for found in self._ranked:
             if found.rung is step and found.candidate.machine == "gp":
+                d = self.scaled[found.candidate.scaling].shape[1]
                 made = metrics(found.candidate, found.kernels[0], d, classes=classes)
                 if made:
                     return made
@@ -323,7 +328,7 @@ class Search:
         chosen = [models[best] for models in fits]
         last = chosen[-1]
         trial = {"fit_seconds": fitting, "predict_seconds": predicting, **vars(judged[best])}
-        trial |= {"baseline": candidate.machine == LINEAR}
+        trial |= {"baseline": candidate == BASELINE}
         trial |= {"settings": {"scaling": candidate.scaling, **last.settings}}
         trial |= {"kernel": repr(last.kernel), "certificate": last.certificate}
         kernels = [m.kernel for m in chosen]
@@ -362,6 +367,10 @@ def _chooses(found: Found) -> bool:
 
 def _is_rough(found: Found) -> bool:
     return any(kernel in found.candidate.name for kernel in ROUGH)
+
+
+def _by_forest(found: Found) -> bool:
+    return found.candidate.scaling == FOREST
 
 
 def beats(judged: Judgement | Trial, linear: Trial) -> bool:
