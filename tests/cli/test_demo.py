@@ -27,7 +27,7 @@ def test_the_demo_ends_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
     monkeypatch.setattr(demo, "_digits", fewer)
     monkeypatch.setattr(demo, "FLATS", 120)
     monkeypatch.setattr(demo, "NEW_FLATS", 40)
-    assert main(["demo", "--out", str(tmp_path / "out"), "--time-limit", "5"]) == 0
+    assert main(["demo", "--out", str(tmp_path / "out"), "--time-limit", "60"]) == 0
     out = capsys.readouterr().out
     assert "the model misreads 0" in out
     assert "New prices are off by" in out

@@ -102,7 +102,9 @@ WRONG = {
     "report folder": ("report ridge -o none/page.html", "there is no folder none; create it first."),
     "explain nothing": ("explain-kernel RBF", "write RBF()"),
     "explain inputs": ("explain-kernel RBF() --inputs 0", "--inputs must be"),
-    "no command": ("", "command"),
+    "a weight of words": (f"{FIT} --weight kind", "--weight kind must be a column of numbers, got string"),
+    "a port of a page beyond": ("play --no-open --port 70000", "--port: must be between 0 and 65535, got 70000"),
+    "a port beyond the last": ("serve ridge --port 70000", "--port: must be between 0 and 65535, got 70000"),
     "wrong command": ("fitt", "invalid choice"),
 }
 
@@ -132,6 +134,11 @@ def test_wrong_calls(case: str, folder: Path, monkeypatch: pytest.MonkeyPatch, c
     assert any(part in err for part in message.split("|")), err
     assert listing(folder) == before
     assert not [p for p in folder.rglob("*") if p.name.endswith(".tmp")]
+
+
+def test_the_command_alone_shows_its_help(capsys: Any) -> None:
+    assert call([]) == 0
+    assert "tune a model on a table" in capsys.readouterr().out
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="nothing is unreadable to root")

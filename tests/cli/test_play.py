@@ -56,10 +56,6 @@ def test_it_opens_the_browser(closed, monkeypatch, capsys):
         assert opened[0] != busy.address
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [(["--port", "70000"], "--port must be between"), (["http://127.0.0.1:1/"], "ends before the #")],
-)
-def test_wrong_calls(arguments, message, capsys):
-    assert main(["play", "--no-open", *arguments]) == 2
-    assert message in capsys.readouterr().err
+def test_a_link_without_its_end(capsys):
+    assert main(["play", "--no-open", "http://127.0.0.1:1/"]) == 2
+    assert "ends before the #" in capsys.readouterr().err

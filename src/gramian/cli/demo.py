@@ -130,26 +130,13 @@ def _split(folder: Path, name: str, columns: dict[str, Any], count: int) -> tupl
 def _errors(old: Path, new: Path, predicted: Path, target: str) -> dict[str, Any]:
     """Mean error on new rows, or how many are misread, by the model and by a linear one."""
     import numpy as np
-    from sklearn.linear_model import RidgeClassifierCV, RidgeCV
 
+    from gramian import AutoKernelClassifier, AutoKernelRegressor
     from gramian.data.tables import read_table, split_target
 
     (X, y), (Z, truth) = (split_target(read_table(path), target) for path in (old, new))
-    rows = [np.column_stack([_numbers(X[name], table[name]) for name in X.column_names]) for table in (X, Z)]
     few = np.unique(y).size <= 10
-    linear = (RidgeClassifierCV if few else RidgeCV)(np.logspace(-3, 3, 13)).fit(rows[0], y).predict(rows[1])
-    ours = read_table(predicted)["prediction"].to_numpy()
-    wrong = [float(np.sum(p != truth) if few else np.mean(np.abs(p - truth))) for p in (ours, linear)]
+    linear = (AutoKernelClassifier if few else AutoKernelRegressor)(machines=["linear"], random_state=0).fit(X, y)
+    both = (read_table(predicted)["prediction"].to_numpy(), linear.predict(Z))
+    wrong = [float(np.sum(p != truth) if few else np.mean(np.abs(p - truth))) for p in both]
     return {"rows": len(truth), "model": wrong[0], "linear": wrong[1]}
-
-
-def _numbers(known: Any, column: Any) -> Any:
-    """A column as numbers, gaps filled with the median, categories one-hot. → (n, width)."""
-    import numpy as np
-
-    if str(column.type) == "string":
-        levels = sorted(set(known.to_pylist()) - {None})
-        return np.array([[v == level for level in levels] for v in column.to_pylist()], dtype=np.float64)
-    kind = "int32" if "date" in str(column.type) else "float64"
-    values, ours = (np.asarray(c.cast(kind).to_numpy(), dtype=np.float64) for c in (known, column))
-    return np.where(np.isnan(ours), np.nanmedian(values), ours)[:, None]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from gramian.cli.screen import Screen
-from gramian.cli.shared import MODEL, saved
+from gramian.cli.shared import MODEL, check_free, saved
 
 HELP = "write a saved model as an ONNX file"
 DESCRIPTION = "The graph is in double precision, and is compared with the model before it is written."
@@ -24,8 +24,7 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
     """Write the graph, and print the largest difference from the model."""
     from gramian.onnx import export
 
-    if Path(options.onnx).exists() and not options.force:
-        raise ValueError(f"{options.onnx} exists; --force overwrites it.")
+    check_free(Path(options.onnx), options.force)
     found = export(saved(options)[0], options.onnx)
     screen.say(str(found))
     return {"file": str(found.path), "outputs": found.outputs, "rows": found.rows, "difference": found.difference}

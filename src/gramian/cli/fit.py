@@ -5,15 +5,16 @@ from __future__ import annotations
 import argparse
 import hashlib
 import re
-from dataclasses import replace
+import time
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
 from gramian.cli.screen import Screen
 from gramian.cli.shared import add_options, blocks_of, check_free, is_spread, named_columns
+from gramian.cli.warmup import compile_for_search
 from gramian.numerals import written
-from gramian.progress import Clock
+from gramian.progress import Clock, compiling
 
 HELP = "tune a model on a table and save it"
 DESCRIPTION = "Read a table, try kernel machines by cross-validation, fit the best to all rows, and save it."
@@ -34,10 +35,12 @@ WORDS = {
 """How a column can be read, by option."""
 METRIC = """what to judge by: log_loss (default for classes), error, accuracy, roc_auc, average_precision,
 balanced_accuracy, f1; rmse (default for numbers), mae, r2, pinball-0.9 (any quantile); or a scorer of scikit-learn"""
-FIT = 0.5
-"""Share of the time limit reserved for the fit, even if reading the data took longer."""
-LISTED = 40
-"""Columns listed with how they were read."""
+FIT = 0.25
+"""Share of the time limit reserved for the fit, even if reading the data and compiling took longer."""
+END = (0.3, 0.05)
+"""The end of the command takes about this share of what its start took, and gets at most this share of the limit."""
+LISTED, TRIALS = 40, 15
+"""Columns listed with how they were read, and trials with their scores."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -83,14 +86,14 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
     """Fit and save."""
-    clock = Clock(options.time_limit)
+    began = time.perf_counter()
     from gramian.files import save
     from gramian.files.write import check_folder
 
     settings = _settings(options)
     check_folder(Path(options.out))
     check_free(Path(options.out), options.force)
-    model, task, notes = (_over_blocks if is_spread(options) else _on_a_table)(options, settings, clock, screen)
+    model, task, notes = (_over_blocks if is_spread(options) else _on_a_table)(options, settings, began, screen)
     save(model, options.out, data=notes)
     code = _python(options, task, model.get_params(deep=False))
     _tell(model, options, code, screen)
@@ -106,12 +109,12 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
         "columns": {column.name: str(column) for column in model.columns_.columns},
         "refit": model.refit_,
         "explanation": model.explain(),
-        "seconds": clock.seconds,
+        "seconds": time.perf_counter() - began,
         "python": code,
     }
 
 
-def _on_a_table(options: Any, settings: dict[str, Any], clock: Clock, screen: Screen) -> tuple[Any, str, Any]:
+def _on_a_table(options: Any, settings: dict[str, Any], began: float, screen: Screen) -> tuple[Any, str, Any]:
     """Fit to a single file: the model, the task, and notes about the data."""
     from gramian.data.tables import in_order, open_table, split_target
     from gramian.estimators.auto.base import fit_by_clock
@@ -130,7 +133,7 @@ def _on_a_table(options: Any, settings: dict[str, Any], clock: Clock, screen: Sc
     if lost := table.num_rows - X.num_rows:
         screen.say(f"{lost:,} row{'s' * (lost != 1)} without a target left out")
     with screen.search() as watch:
-        fit_by_clock(model, X, y, _left(clock), watch, **beside)
+        fit_by_clock(model, X, y, _clock(options.time_limit, began), watch, **beside)
     types = {name: str(kind) for name, kind in zip(table.column_names, table.schema.types, strict=True)}
     with source.path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -139,7 +142,7 @@ def _on_a_table(options: Any, settings: dict[str, Any], clock: Clock, screen: Sc
     return model, task, notes
 
 
-def _over_blocks(options: Any, settings: dict[str, Any], clock: Clock, screen: Screen) -> tuple[Any, str, Any]:
+def _over_blocks(options: Any, settings: dict[str, Any], began: float, screen: Screen) -> tuple[Any, str, Any]:
     """Fit to data in blocks: search on a sample, then fit the winner's kernel to all rows."""
     from gramian.estimators.auto.base import fit_by_clock
 
@@ -154,7 +157,7 @@ def _over_blocks(options: Any, settings: dict[str, Any], clock: Clock, screen: S
         columns = len(blocks.names or ())
         size = f"{blocks.n_rows:,} rows in {len(blocks.items):,} blocks, {columns} columns"
         screen.say(f"{options.data}: {size}; {options.target} is a {task} target")
-        fit_by_clock(model, blocks, None, _left(clock)).set_params(verbose=0)
+        fit_by_clock(model, blocks, None, _clock(options.time_limit, began)).set_params(verbose=0)
         notes = {"source": str(options.data), "target": options.target, "rows": blocks.n_rows}
     return model, task, notes
 
@@ -216,6 +219,8 @@ def _beside(options: argparse.Namespace, X: Any) -> tuple[Any, dict[str, Any]]:
     """The inputs, and the weights and groups that fit takes as well."""
     given = {"sample_weight": options.weight, "groups": options.group}
     found = {argument: X[name].to_numpy() for argument, name in given.items() if name is not None}
+    if "sample_weight" in found and found["sample_weight"].dtype.kind not in "biuf":
+        raise ValueError(f"--weight {options.weight} must be a column of numbers, got {X[options.weight].type}.")
     return X.drop_columns([name for name in given.values() if name is not None]), found
 
 
@@ -254,10 +259,15 @@ def _estimator(task: str, settings: dict[str, Any]) -> Any:
     return (AutoKernelRegressor if task == "regression" else AutoKernelClassifier)(**settings)
 
 
-def _left(clock: Clock) -> Clock:
-    """The clock of the fit: it runs since the command began, but leaves the fit at least half of the limit."""
-    limit = float(clock.max_time or 0.0)
-    return replace(clock, start=clock.start + max(clock.seconds - (1.0 - FIT) * limit, 0.0))
+def _clock(limit: float, began: float) -> Clock:
+    """A clock that runs since the command began, but leaves the fit a share of the limit.
+
+    Clocks do not count compilation, so what the search may call is compiled before.
+    """
+    compile_for_search()
+    spent = time.perf_counter() - began
+    spent += min(END[0] * spent, END[1] * limit)
+    return Clock(limit, start=compiling.now() - min(spent, (1.0 - FIT) * limit))
 
 
 def _python(options: argparse.Namespace, task: str, settings: dict[str, Any]) -> str:
@@ -294,7 +304,9 @@ def _tell(model: Any, options: argparse.Namespace, code: str, screen: Screen) ->
     from gramian.estimators.auto.explain import explained
 
     best, board = model.best_trial_, model.leaderboard_
-    screen.say(f"\n{_listed(model.columns_.columns)}\n\n{board}\n")
+    head, *trials = str(board).splitlines()
+    screen.say(f"\n{_listed(model.columns_.columns)}\n\n{head}\n" + "\n".join(trials[: TRIALS + 1]))
+    screen.say(f"and {len(board) - TRIALS} more\n" if len(board) > TRIALS else "")
     screen.say(f"{best.name}: {board.metric_name} {written(best.score, best.spread)} on held-out rows\n", "bold")
     lines = ["\n".join(wrap(part, WIDE, break_on_hyphens=False)) for part in explained(model, columns=False)]
     lines = ["\n\n".join(lines), ""]

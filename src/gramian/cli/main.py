@@ -28,7 +28,7 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line."""
-    options = parser().parse_args(argv)
+    options = parser().parse_args((sys.argv[1:] if argv is None else argv) or ["--help"])
     screen = Screen(json=options.json)
     try:
         with warnings.catch_warnings(record=True) as caught:

@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from gramian.cli.screen import Screen
+from gramian.cli.shared import port
 
 HELP = "play with kernel machines in a browser"
 DESCRIPTION = "Serve a page on 127.0.0.1 that draws kernel machines as you move points and sliders; Ctrl-C stops it."
@@ -18,7 +19,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "link", nargs="?", default="", help="a link copied from another page, to open the same picture here"
     )
-    parser.add_argument("--port", type=int, help=f"(default: {PORT}, or a free one)")
+    parser.add_argument("--port", type=port, help=f"(default: {PORT}, or a free one)")
     parser.add_argument("--no-open", action="store_true", help="print the address without opening a browser")
 
 
@@ -51,14 +52,12 @@ def run(options: argparse.Namespace, screen: Screen) -> None:
             screen.say("\nstopped")
 
 
-def _server(port: int | None) -> Any:
+def _server(given: int | None) -> Any:
     """A server on the given port, or on the usual one if it is free, else on any."""
     from gramian.play.server import PlayServer
 
-    if port is not None:
-        if not 0 <= port < 2**16:
-            raise ValueError(f"--port must be between 0 and 65535, got {port}.")
-        return PlayServer(port)
+    if given is not None:
+        return PlayServer(given)
     try:
         return PlayServer(PORT)
     except OSError:

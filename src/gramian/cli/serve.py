@@ -6,7 +6,7 @@ import argparse
 import socket
 
 from gramian.cli.screen import Screen
-from gramian.cli.shared import MODEL, saved
+from gramian.cli.shared import MODEL, port, saved
 
 HELP = "predict over HTTP with a saved model"
 DESCRIPTION = "Rows as JSON in, predictions out: POST /predict, GET /schema, GET /health. Ctrl-C ends it."
@@ -16,7 +16,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.add_argument("model", help=MODEL)
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: this machine only)")
-    parser.add_argument("--port", type=int, default=8000, help="the port (default: 8000; 0 for a free one)")
+    parser.add_argument("--port", type=port, default=8000, help="the port (default: 8000; 0 for a free one)")
     parser.add_argument("--max-body", type=float, default=16.0, metavar="MB", help="largest request (default: 16 MB)")
     parser.add_argument("--max-seconds", type=float, default=30.0, metavar="S", help="longest answer (default: 30 s)")
 

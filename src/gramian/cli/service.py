@@ -64,8 +64,9 @@ class Service:
     def schema(self) -> dict[str, Any]:
         """Return the columns, the target, the limits and the classes."""
         types, classes = self.notes.get("types", {}), getattr(self.model, "classes_", None)
-        used = set(self.used)
+        used, read = set(self.used), self.notes.get("columns", {})
         columns = [{"name": name, "type": types.get(name), "used": name in used} for name in self.columns]
+        columns = [column | ({"read": read[column["name"]]} if column["name"] in read else {}) for column in columns]
         found: dict[str, Any] = {"columns": columns}
         found |= {"target": self.notes.get("target"), "limits": {"bytes": self.limits.body, "rows": self.limits.rows}}
         return found if classes is None else found | {"classes": _plain(classes)}

@@ -32,6 +32,13 @@ def inputs_of(model: Any, table: Any) -> Any:
     return np.column_stack([np.asarray(column.to_numpy(), dtype=np.float64) for column in table.itercolumns()])
 
 
+def port(text: str) -> int:
+    """Read the number of a port."""
+    if not text.isdigit() or int(text) >= 2**16:
+        raise argparse.ArgumentTypeError(f"must be between 0 and 65535, got {text}")
+    return int(text)
+
+
 def check_free(path: Path, force: bool) -> None:
     """Raise if something would be overwritten without --force."""
     if path.exists() and not force and not (path.is_dir() and not any(path.iterdir())):

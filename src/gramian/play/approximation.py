@@ -93,5 +93,4 @@ def _script(asked: Asked, name: str, options: dict[str, Any], sizes: list[int]) 
     }
     if name == "Nystroem":
         numbers["trace_error"] = "features.trace_error_"
-    imports = [f"from gramian import {name}", "from gramian.kernels.parse import parse"]
-    return script(imports, {"X": asked.points}, steps, numbers)
+    return script({"X": asked.points}, steps, numbers)

@@ -113,5 +113,4 @@ def _script(asked: Asked, C: float, lam: Array, taken: list[int]) -> str:
         "primal": "[certificate.primal for certificate in course]",
         "dual": "[certificate.dual for certificate in course]",
     }
-    imports = ["from gramian import SVC", "from gramian.kernels.parse import parse"]
-    return script(imports, {"X": asked.points, "y": asked.classes, "lam": lam}, steps, numbers)
+    return script({"X": asked.points, "y": asked.classes, "lam": lam}, steps, numbers)

@@ -84,9 +84,7 @@ def _script(asked: Asked, first: int, second: int, two: bool) -> str:
         "projections": "pca.transform(X)",
         "eigenvalues": "pca.eigenvalues_",
     }
-    imports = ["from gramian import KernelPCA", "from gramian.kernels.parse import parse"]
     if two:
-        imports = ["from gramian import SVC, KernelPCA", "from gramian.kernels import Linear", imports[1]]
         steps += [
             f"machine = SVC(C={PRICE!r}, kernel=Linear()).fit(lifted, y)",
             "above = X[:, :1] > np.concatenate([[-np.inf], X[:, 0]])",
@@ -99,4 +97,4 @@ def _script(asked: Asked, first: int, second: int, two: bool) -> str:
             "b": "machine.intercept_[0]",
         }
     numbers["lifted"] = "lifted"
-    return script(imports, {"X": asked.points, "y": asked.classes}, steps, numbers)
+    return script({"X": asked.points, "y": asked.classes}, steps, numbers)

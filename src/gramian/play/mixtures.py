@@ -9,6 +9,7 @@ import numpy as np
 from gramian import GaussianMixture
 from gramian.play.asked import Array, Asked
 from gramian.play.script import script
+from gramian.plots.mixture import covariance_matrices
 from gramian.progress import recorded
 
 COVARIANCES = ("full", "tied", "diag", "spherical")
@@ -40,7 +41,7 @@ def answer(asked: Asked) -> dict[str, Any]:
     numbers: dict[str, Any] = {
         "weights": model.weights_,
         "means": model.means_,
-        "covariances": _matrices(model),
+        "covariances": covariance_matrices(model),
         "responsibilities": model.predict_proba(X),
         "log_likelihood": [start.score(X), *(split.log_likelihood for split in model.evidence_)],
         "bound_e": model.lower_bounds_,
@@ -57,16 +58,6 @@ def answer(asked: Asked) -> dict[str, Any]:
         "text": _text(options, steps, likelihood, len(X)),
         "python": _script(asked, options, steps, seed),
     }
-
-
-def _matrices(model: Any) -> Array:
-    """The covariances as matrices (K, 2, 2), for any covariance type."""
-    K, values = len(model.weights_), model.covariances_
-    if values.ndim == 1:
-        values = np.repeat(values[:, None], 2, axis=1)
-    if values.shape == (K, 2) and model.covariance_type != "tied":
-        return np.stack([np.diag(row) for row in values])
-    return np.asarray(np.broadcast_to(values, (K, 2, 2)))
 
 
 def _text(options: dict[str, Any], steps: int, likelihood: Array, n: int) -> str:
@@ -105,4 +96,4 @@ def _script(asked: Asked, options: dict[str, Any], steps: int, seed: int) -> str
         "kl_m": "[split.kl for split in model.evidence_]",
         "kl_e": "np.array(likelihood[:-1]) - np.array(model.lower_bounds_)",
     }
-    return script(["from gramian import GaussianMixture"], {"X": asked.points}, lines, numbers)
+    return script({"X": asked.points}, lines, numbers)

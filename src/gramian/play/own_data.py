@@ -91,10 +91,4 @@ def _script(asked: Asked, task: str, y: Any, name: str, options: dict[str, Any])
         numbers["errors"] = "np.sum(model.predict(X) != y)"
     else:
         numbers |= {"error": "np.sqrt(np.mean((model.predict(X) - y) ** 2))", "deviation": "y.std()"}
-    imports = [
-        f"from gramian import {name}",
-        "from gramian.kernels.parse import parse",
-        "from sklearn.pipeline import make_pipeline",
-        "from sklearn.preprocessing import StandardScaler",
-    ]
-    return script(imports, {"X": asked.points, "y": y}, steps, numbers)
+    return script({"X": asked.points, "y": y}, steps, numbers)

@@ -143,5 +143,4 @@ def _script(asked: Asked, name: str, options: dict[str, Any], machine: str, bina
         "values": f"model.{values}(X){column}",
         **weights,
     }
-    imports = [f"from gramian import {name}", "from gramian.kernels.parse import parse"]
-    return script(imports, {"X": asked.points, "y": asked.classes}, steps, numbers)
+    return script({"X": asked.points, "y": asked.classes}, steps, numbers)

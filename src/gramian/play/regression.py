@@ -144,14 +144,11 @@ def _script(asked: Asked, kind: str, noise: float, beside: Any) -> str:
         numbers |= {"lower": "lower", "upper": "upper", "evidence": "model.log_marginal_likelihood_value_"}
         if paths := asked.whole("paths", 0, 0, 10):
             numbers["paths"] = f"model.sample_y(grid, {paths}, random_state={asked.whole('seed', 0, 0, 2**31)}).T"
-    imports = ["from gramian.kernels.parse import parse", f"from gramian import {made.partition('(')[0]}"]
     if beside is not None:
-        loss = type(beside.loss).__name__
-        imports += ["from gramian import KernelMachineRegressor", f"from gramian.losses import {loss}"]
         given = f"{beside.loss!r}, lam={beside.lam!r}, kernel=kernel, fit_intercept=False"
         steps += [f"beside = KernelMachineRegressor({given}).fit(X, y)"]
         numbers["beside"] = "beside.predict(grid)"
-    return script(imports, {"X": asked.points[:, :1], "y": asked.points[:, 1]}, steps, numbers)
+    return script({"X": asked.points[:, :1], "y": asked.points[:, 1]}, steps, numbers)
 
 
 def _evidence_script(asked: Asked, kernel: str, sides: tuple[int, int], limits: list[tuple[float, float]]) -> str:
@@ -164,5 +161,4 @@ def _evidence_script(asked: Asked, kernel: str, sides: tuple[int, int], limits: 
         f"    theta[{list(sides)}] = place, {rows}[row]",
         "    values.append(model.log_marginal_likelihood(theta))",
     ]
-    imports = ["from gramian import GaussianProcessRegressor", "from gramian.kernels.parse import parse"]
-    return script(imports, {"X": asked.points[:, :1], "y": asked.points[:, 1]}, steps, {"evidence": "values"})
+    return script({"X": asked.points[:, :1], "y": asked.points[:, 1]}, steps, {"evidence": "values"})

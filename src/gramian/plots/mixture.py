@@ -121,7 +121,7 @@ class MixtureDisplay(Display):
         """
         check_is_fitted(estimator)
         means = np.asarray(estimator.means_, dtype=np.float64)
-        stack = _covariances(estimator)
+        stack = covariance_matrices(estimator)
         names = input_names(estimator, X, means.shape[1])
         basis, labels = _basis(estimator.weights_, means, stack, features, names)
         rows = np.empty((0, means.shape[1])) if X is None else rows_of(estimator, X, what="a mixture")
@@ -244,8 +244,8 @@ class MixtureDisplay(Display):
         self._finish("components", f"{self.criterion.upper()}, lower is better")
 
 
-def _covariances(estimator: Any) -> Array:
-    """A covariance matrix for each component, for any family."""
+def covariance_matrices(estimator: Any) -> Array:
+    """Return a covariance matrix for each component, for any family."""
     k, d = estimator.means_.shape
     given = np.asarray(estimator.covariances_, dtype=np.float64)
     if estimator.covariance_type in ("full", "tied"):

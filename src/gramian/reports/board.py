@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gramian.numerals import written
-from gramian.reports.facts import brief, expression, name_of
+from gramian.reports.facts import brief, expression
 
 SHOWN = 40
 """Trials in the table at most."""
@@ -46,7 +46,7 @@ def board_of(model: Any) -> Board | None:
 
 
 def _of_trials(board: Any, best: Any) -> Board:
-    name = name_of(board)
+    name = board.metric_name
     columns = ("Score", "Rows", "Fit", "Predict", "Status")
     lines = [(t.name, expression(t.kernel) if t.kernel else "", _cells(t)) for t in board[:SHOWN]]
     ranked = [t for t in board if t.ok and t.rows == best.rows and not t.baseline]

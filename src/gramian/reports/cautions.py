@@ -72,9 +72,9 @@ def _search(subject: Subject, found: Evaluation | None) -> Iterator[str]:
     if any(f"time_limit {did}" in subject.model.refit_ for did in ("ended", "stopped", "left")):
         yield "The time limit cut the search or the last fit short, as said below; more time may give a better model."
     if found is not None and found.honest and metric in MEASURES and np.isfinite(now := measured(found, metric)):
-        worse = now - best.score if MEASURES[metric].less else best.score - now
+        worse = best.score - now if board.greater_is_better else now - best.score
         if worse > BROKEN * np.hypot(best.spread, _chance(found, metric, now)):
-            beside = f"{MEASURES[metric].name} {written(now)} against {written(best.score, best.spread)}"
+            beside = f"{board.metric_name} {written(now)} against {written(best.score, best.spread)}"
             told = f"Scores on new rows are worse than in the search: {beside}."
             yield f"{told} The new rows may differ from the training rows."
     if base is not None and board.gain(base, best) >= 0.0:

@@ -156,21 +156,19 @@ def bars(board: Board) -> Any:
 def roc(found: Evaluation) -> Any:
     """Draw the ROC curve."""
     false, true, _ = roc_curve(found.positive, found.sureness)
-    figure, ax = axes(size=(4.2, 3.9))
+    _, ax = axes(size=(4.2, 3.9))
     ax.plot([0, 1], [0, 1], color=MUTED, lw=1.0, ls="--")
     area = roc_auc_score(found.positive, found.sureness)
     ax.plot(false, true, color=COLOURS[0], lw=1.8, label=f"area {area:.3f}")
     picked = np.asarray(found.sureness) >= found.threshold
     _mark(ax, float(picked[~found.positive].mean()), float(picked[found.positive].mean()), found)
-    ax.set(xlabel="false positive rate", ylabel="true positive rate", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
-    ax.legend(fontsize="small", loc="lower right")
-    return figure
+    return _shares(ax, "false positive rate", "true positive rate", "lower right")
 
 
 def precision_recall(found: Evaluation) -> Any:
     """Draw precision against recall."""
     precision, recall, _ = precision_recall_curve(found.positive, found.sureness)
-    figure, ax = axes(size=(4.2, 3.9))
+    _, ax = axes(size=(4.2, 3.9))
     share = float(found.positive.mean())
     ax.axhline(share, color=MUTED, lw=1.0, ls="--", label=f"by chance {share:.2f}")
     area = average_precision_score(found.positive, found.sureness)
@@ -178,14 +176,19 @@ def precision_recall(found: Evaluation) -> Any:
     picked = np.asarray(found.sureness) >= found.threshold
     if picked.any():
         _mark(ax, float(picked[found.positive].mean()), float(found.positive[picked].mean()), found)
-    ax.set(xlabel="recall", ylabel="precision", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
-    ax.legend(fontsize="small", loc="best")
-    return figure
+    return _shares(ax, "recall", "precision", "best")
 
 
 def _mark(ax: Any, x: float, y: float, found: Evaluation) -> None:
     """Mark the threshold that predictions use."""
     ax.plot([x], [y], "D", color=COLOURS[1], ms=8, mec=ink(), label=f"threshold {found.threshold:.3g}", zorder=4)
+
+
+def _shares(ax: Any, x: str, y: str, legend: str) -> Any:
+    """Name two axes of shares, and return their figure."""
+    ax.set(xlabel=x, ylabel=y, xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    ax.legend(fontsize="small", loc=legend)
+    return ax.figure
 
 
 def calibration(found: Evaluation) -> Any:
@@ -196,29 +199,25 @@ def calibration(found: Evaluation) -> Any:
     promised, kept = (np.array([values[b].mean() for b in bins]) for values in (P, came))
     counts = np.array([len(b) for b in bins])
     low, high = (binom.ppf(q, counts, promised) / counts for q in (0.05, 0.95))
-    figure, ax = axes(size=(4.2, 3.9))
+    _, ax = axes(size=(4.2, 3.9))
     ax.fill_between(promised, low, high, color=MUTED, alpha=0.3, lw=0, label="chance, 90%")
     ax.plot([0, 1], [0, 1], color=ink(), lw=1.0, ls="--", label="as promised")
     ax.plot(promised, kept, "o-", color=COLOURS[0], ms=5, label=f"{len(P):,} rows")
-    ax.set(xlabel="probability promised", ylabel="share that came true", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
-    ax.legend(fontsize="small", loc="upper left")
-    return figure
+    return _shares(ax, "probability promised", "share that came true", "upper left")
 
 
 def gain(found: Evaluation) -> Any:
     """Draw the cumulative gain: the share of the class found among the rows ranked first."""
     hits = np.cumsum(found.positive[np.argsort(-np.asarray(found.sureness), kind="stable")])
     taken, share = np.arange(len(hits) + 1) / len(hits), np.concatenate([[0], hits]) / hits[-1]
-    figure, ax = axes(size=(4.2, 3.9))
+    _, ax = axes(size=(4.2, 3.9))
     ax.plot([0, 1], [0, 1], color=MUTED, lw=1.0, ls="--", label="in any order")
     best = float(found.positive.mean())
     ax.plot([0, best, 1], [0, 1, 1], color=MUTED, lw=1.0, ls=":", label="at best")
     ax.plot(taken, share, color=COLOURS[0], lw=1.8, label="by the model")
     at = int(np.sum(np.asarray(found.sureness) >= found.threshold))
     _mark(ax, taken[at], share[at], found)
-    ax.set(xlabel="share of the rows", ylabel="share of the class", xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
-    ax.legend(fontsize="small", loc="lower right")
-    return figure
+    return _shares(ax, "share of the rows", "share of the class", "lower right")
 
 
 # ---- numbers ------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import get_tags
+from sklearn.utils import column_or_1d, get_tags
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _num_samples
 
@@ -87,8 +87,9 @@ def evaluate(subject: Subject) -> Evaluation | None:
     """
     if subject.y is None or subject.task not in ("classification", "regression") or _num_samples(subject.y) < 2:
         return None
-    truth = np.asarray(subject.y)
-    parts = _parts(truth, subject.task == "classification")
+    classes = subject.task == "classification"
+    truth = column_or_1d(subject.y) if classes else np.asarray(subject.y)
+    parts = _parts(truth, classes)
     # Refitting an automatic estimator would repeat its search.
     if subject.seen is False or parts.max() == 0 or subject.automatic:
         return _as_it_is(subject, truth, parts)
@@ -101,12 +102,11 @@ def evaluate(subject: Subject) -> Evaluation | None:
 
 def _parts(truth: NDArray[Any], classes: bool) -> NDArray[np.intp]:
     """The part of each row; all zero if there are too few rows to split."""
-    labels = classes and truth.ndim == 1
-    fewest = np.unique(truth, return_counts=True)[1].min() if labels else len(truth)
+    fewest = np.unique(truth, return_counts=True)[1].min() if classes else len(truth)
     count = min(FOLDS, int(fewest), len(truth) // 2)
     folds = np.zeros(len(truth), dtype=np.intp)
     if count > 1:
-        splitter = (StratifiedKFold if labels else KFold)(count, shuffle=True, random_state=0)
+        splitter = (StratifiedKFold if classes else KFold)(count, shuffle=True, random_state=0)
         for fold, (_, test) in enumerate(splitter.split(np.zeros(len(truth)), truth)):
             folds[test] = fold
     return folds
@@ -150,7 +150,7 @@ def _by_folds(subject: Subject, truth: NDArray[Any]) -> Evaluation:
 def _linear(subject: Subject, found: Evaluation) -> NDArray[Any] | None:
     """Predictions of a linear model in the same folds; None if the rows are not numbers."""
     classes = subject.task == "classification"
-    if subject.numbers is None or (classes and found.truth.ndim > 1):
+    if subject.numbers is None:
         return None
     Z, out = subject.numbers[found.rows], np.empty_like(found.predicted)
     with warnings.catch_warnings(action="ignore"):
@@ -163,7 +163,7 @@ def _linear(subject: Subject, found: Evaluation) -> NDArray[Any] | None:
 
 def _ranked(found: Evaluation, subject: Subject) -> Evaluation:
     """The evaluation with scores or probabilities of the classes."""
-    if subject.task != "classification" or found.truth.ndim > 1:
+    if subject.task != "classification":
         return found
     classes, model = np.asarray(subject.model.classes_), found.held[0][0]
     found = replace(found, classes=classes)

@@ -6,23 +6,15 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.metrics import (
-    accuracy_score,
-    average_precision_score,
-    balanced_accuracy_score,
-    f1_score,
-    mean_absolute_error,
-    r2_score,
-    roc_auc_score,
-    root_mean_squared_error,
-)
 from sklearn.utils._pprint import _changed_params
 
+from gramian.estimators.auto.leaderboard import METRICS
+from gramian.estimators.auto.metrics import CLASSES, NUMBERS
 from gramian.estimators.mixture.gaussian import GaussianMixture
 from gramian.reports.evaluation import Evaluation
 from gramian.reports.subject import Subject
@@ -40,6 +32,8 @@ ELSEWHERE = ("kernel", "memory", "n_jobs", "verbose")
 """Parameters that are shown elsewhere, or do not change what is learned."""
 RARE = 1e-15
 """Probabilities in a log-loss are at least this."""
+RANKED = ("log_loss", "roc_auc", "average_precision")
+"""Scores of probabilities or decision values, not of labels."""
 LONG = 40
 """Longer lists of numbers, in characters, are shown as their count."""
 FEW = 4
@@ -48,60 +42,27 @@ FEW = 4
 
 # ---- measures -----------------------------------------------------------------------------------------------------
 
-
-class Measure(NamedTuple):
-    """A score: its name, whether less is better, what it judges, and its formula."""
-
-    name: str
-    less: bool
-    of: str  # "labels", "second" (of two classes), "ranking", "probabilities" or "numbers"
-    formula: Callable[[Any, Any], Any]  # From truth (class codes for rankings and probabilities) and predictions
-
-
-def _log_loss(codes: Any, P: Any) -> float:
-    P = np.column_stack([1.0 - P, P]) if P.ndim == 1 else P
-    return -float(np.mean(np.log(np.maximum(P[np.arange(len(codes)), codes], RARE))))
-
-
-def _f1(truth: Any, said: Any) -> float:
-    return float(f1_score(truth, said, average="binary" if truth.dtype == bool else "macro", zero_division=0.0))
-
-
-MEASURES = {
-    "accuracy": Measure("accuracy", False, "labels", accuracy_score),
-    "error": Measure("error rate", True, "labels", lambda truth, said: 1.0 - accuracy_score(truth, said)),
-    "balanced_accuracy": Measure("balanced accuracy", False, "labels", balanced_accuracy_score),
-    "f1": Measure("F1", False, "second", _f1),
-    "roc_auc": Measure("area under the ROC curve", False, "ranking", roc_auc_score),
-    "average_precision": Measure("average precision", False, "ranking", average_precision_score),
-    "log_loss": Measure("log-loss", True, "probabilities", _log_loss),
-    "rmse": Measure("RMSE", True, "numbers", root_mean_squared_error),
-    "mae": Measure("MAE", True, "numbers", mean_absolute_error),
-    "r2": Measure("R²", False, "numbers", r2_score),
-}
-"""Scores by their names in ``scoring=``."""
+MEASURES = CLASSES | NUMBERS
+"""The scores of automatic estimators, by their names in ``scoring=``."""
 SHOWN = {"classification": ("accuracy", "roc_auc", "log_loss"), "regression": ("r2", "rmse", "mae")}
 """Scores shown in a report, the main one first."""
-
-
-def name_of(board: Any) -> str:
-    """Return the name of the scores on a leaderboard."""
-    return MEASURES[board.metric].name if board.metric in MEASURES else str(board.metric_name)
 
 
 def measured(found: Evaluation, key: str, rows: Any = slice(None)) -> float:
     """Return a score of the predictions for some of the rows; nan if it is not defined."""
     measure, truth, said = MEASURES[key], found.truth[rows], found.predicted[rows]
-    if measure.of == "second" and len(found.classes) == 2:
-        truth, said = truth == found.classes[1], said == found.classes[1]
-    if measure.of in ("labels", "second", "numbers"):
-        return float(measure.formula(truth, said))
-    if found.sureness is None or (measure.of == "probabilities" and not found.probability):
+    if key in NUMBERS:
+        targets = zip(truth.reshape(len(truth), -1).T, said.reshape(len(truth), -1).T, strict=True)
+        return measure.written(float(np.mean([measure.loss(y, f, None) for y, f in targets])))
+    logs = np.zeros((len(truth), len(found.classes)))
+    if found.sureness is not None:
+        sure = found.sureness[rows]
+        P = sure if sure.ndim > 1 else np.column_stack([(1.0 if found.probability else 0.0) - sure, sure])
+        logs = np.log(np.maximum(P, RARE)) if found.probability else P
+    if key in RANKED and (found.sureness is None or (key == "log_loss" and not found.probability)):
         return math.nan
-    codes = np.searchsorted(found.classes, truth)
-    if measure.of == "ranking" and (found.sureness.ndim > 1 or len(np.unique(codes)) < 2):
-        return math.nan
-    return float(measure.formula(codes, found.sureness[rows]))
+    codes, labels = (np.searchsorted(found.classes, of) for of in (truth, said))
+    return measure.written(measure.loss(codes, logs, labels, None))
 
 
 def by_parts(found: Evaluation, key: str) -> NDArray[np.float64]:
@@ -149,13 +110,11 @@ def score_of(subject: Subject, found: Evaluation | None) -> Score | None:
 
 def _of_leaderboard(model: Any) -> Score:
     best, board = model.best_trial_, model.leaderboard_
-    figures = {
-        MEASURES[name].name: value for name, value in best.figures.items() if name in MEASURES and name != board.metric
-    }
+    figures = {METRICS.get(k, k): value for k, value in best.figures.items() if k in MEASURES and k != board.metric}
     how = f"cross-validation on {best.rows:,} rows inside the search"
     less = not board.greater_is_better
     baseline = _linear_trial(model)
-    return Score(name_of(board), best.score, best.spread, how, *baseline, less_is_better=less, figures=figures)
+    return Score(board.metric_name, best.score, best.spread, how, *baseline, less_is_better=less, figures=figures)
 
 
 def baseline_of(model: Any) -> Any:
@@ -181,9 +140,9 @@ def _of_predictions(subject: Subject, found: Evaluation) -> Score:
     spread = float(values.std()) if values.size > 1 else math.nan
     searched = subject.automatic and key == subject.model.leaderboard_.metric
     baseline = _linear_trial(subject.model) if searched else _beside(found, key)
-    figures = {MEASURES[k].name: measured(found, k) for k in SHOWN[subject.task] if k != key}
+    figures = {METRICS.get(k, k): measured(found, k) for k in SHOWN[subject.task] if k != key}
     figures = {name: value for name, value in figures.items() if math.isfinite(value)}
-    less, name = MEASURES[key].less, MEASURES[key].name
+    less, name = MEASURES[key].top is None, METRICS.get(key, key)
     value = float(values.mean()) if values.size else measured(found, key)
     return Score(name, value, spread, found.how, *baseline, less_is_better=less, figures=figures)
 
@@ -193,7 +152,7 @@ def _beside(found: Evaluation, key: str) -> tuple[float, str]:
     if found.linear is not None:
         values = by_parts(replace(found, predicted=found.linear), key)
         return float(values.mean()), "a linear model"
-    classes, truth = MEASURES[key].of == "labels", found.truth
+    classes, truth = key in CLASSES, found.truth
     dummy = DummyClassifier(strategy="most_frequent") if classes else DummyRegressor()
     said = np.asarray(dummy.fit(np.zeros((len(truth), 1)), truth).predict(np.zeros((len(truth), 1))))
     rule = "always the largest class" if classes else "always the mean"

@@ -25,7 +25,7 @@ from gramian.plots.style import pyplot
 from gramian.reports.board import board_of
 from gramian.reports.cautions import cautions
 from gramian.reports.evaluation import evaluate, importance
-from gramian.reports.facts import Score, baseline_of, bytes_held, name_of, question, score_of, seconds_of, settings_of
+from gramian.reports.facts import Score, baseline_of, bytes_held, question, score_of, seconds_of, settings_of
 from gramian.reports.pictures import INPUTS, KERNEL, QUALITY, SEARCH, pictures
 from gramian.reports.subject import Subject, subject_of
 from gramian.reports.worst import worst_rows
@@ -170,7 +170,7 @@ def _cards(subject: Subject, score: Score | None) -> list[tuple[str, str, str]]:
 
 def _promised(model: Any, score: Score | None) -> list[tuple[str, str, str]]:
     """Cards for the score in the search, if it differs from the one shown, and for the best baseline."""
-    best, base, name = model.best_trial_, baseline_of(model), name_of(model.leaderboard_)
+    best, base, name = model.best_trial_, baseline_of(model), model.leaderboard_.metric_name
     cards = []
     if score is None or score.value != best.score:
         cards.append(("In the search", written(best.score, best.spread), f"{name}, on {best.rows:,} rows"))
