@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from gramian.data import Blocks, connect
 from gramian.data.blocks import as_blocks, is_blocks
-from gramian.data.parts import BlockError, Sums, Tree, plus, total
-from gramian.data.passes import Checkpoint, Passes, Threads, row_keys, threshold
+from gramian.data.checkpoint import Checkpoint
+from gramian.data.loaders import BlockError
+from gramian.data.passes import Passes, Sums, Threads, Tree, plus, row_keys, threshold
 from gramian.data.tables import TableError
 
 pa = pytest.importorskip("pyarrow")
@@ -37,13 +38,13 @@ def write(folder, X, y, w=None, files=3, group=150):
     return folder
 
 
-def sums(shared, parts):
-    return total(Sums.of(n=p.index.size, X=p.X.sum(axis=0), y=p.y.sum(), w=p.weights.sum()) for p in parts)
+def sums(part):
+    return Sums.of(n=part.index.size, X=part.X.sum(axis=0), y=part.y.sum(), w=part.weights.sum())
 
 
 def added(blocks):
     with blocks.passes(n_jobs=2) as passes:
-        return passes.sum(sums, None)
+        return passes.sum(sums)
 
 
 # ---- sources --------------------------------------------------------------------------------------------------------
@@ -305,9 +306,8 @@ def test_a_file_that_shrinks_is_noticed(data, tmp_path):
 # ---- threads and checkpoints ----------------------------------------------------------------------------------------
 
 
-def failing(shared, parts):
-    folder, at = shared
-    found = sums(None, parts)
+def failing(part, folder, at):
+    found = sums(part)
     marks = os.listdir(folder)
     if len(marks) >= at:
         raise RuntimeError("power is gone")
@@ -321,13 +321,13 @@ def test_a_checkpoint_goes_on_where_it_was_and_to_the_same_bits(data, tmp_path):
     blocks = Blocks(X, y, w, rows=17, client=False, checkpoint=tmp_path / "kept")
     shared = (str(tmp_path / "marks"), 40)
     with pytest.raises(RuntimeError, match="power"), blocks.passes(n_jobs=1) as passes:
-        passes.sum(failing, shared)
+        passes.sum(failing, *shared)
     done, _ = Checkpoint(tmp_path / "kept").read(0, _fingerprint(blocks, shared))
     assert done == 32
     for mark in (tmp_path / "marks").iterdir():
         mark.unlink()
     with blocks.passes(n_jobs=1) as passes:
-        again = passes.sum(failing, shared)
+        again = passes.sum(failing, *shared)
     assert len(os.listdir(tmp_path / "marks")) == 59 - 32
     once = added(Blocks(X, y, w, rows=17))
     assert all(np.array_equal(again[name], once[name]) for name in ("X", "y", "w"))
@@ -343,10 +343,10 @@ def test_a_checkpoint_of_another_problem_is_refused(data, tmp_path):
     (tmp_path / "marks").mkdir()
     blocks = Blocks(X, y, w, rows=17, client=False, checkpoint=tmp_path / "kept")
     with pytest.raises(RuntimeError, match="power"), blocks.passes(n_jobs=1) as passes:
-        passes.sum(failing, (str(tmp_path / "marks"), 40))
+        passes.sum(failing, str(tmp_path / "marks"), 40)
     for other in (Blocks(X + 1, y, w, rows=17, client=False, checkpoint=tmp_path / "kept"), blocks):
         with pytest.raises(ValueError, match="another problem"), other.passes() as passes:
-            passes.sum(failing, (str(tmp_path / "marks"), 41))
+            passes.sum(failing, str(tmp_path / "marks"), 41)
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="is a file"):
         Checkpoint(tmp_path / "file")
@@ -357,7 +357,7 @@ def test_answers_do_not_depend_on_the_number_of_threads(data):
     found = []
     for n_jobs in (1, 2, 5):
         with Blocks(X, y, w, rows=13, client=False).passes(n_jobs=n_jobs) as passes:
-            found.append(passes.sum(sums, None))
+            found.append(passes.sum(sums))
     assert all(np.array_equal(found[0]["X"], other["X"]) for other in found[1:])
 
 
@@ -365,7 +365,7 @@ def test_progress_is_told_in_rows(data):
     X, y, w = data
     told = []
     blocks = Blocks(X, y, w, rows=100)
-    Passes(blocks, Threads(2), None, lambda done, **figures: told.append((done, *figures))).sum(sums, None)
+    Passes(blocks, Threads(2), None, lambda done, **figures: told.append((done, *figures))).sum(sums)
     assert told[-1] == (1000, "rows/s", "seconds left")
     assert len(told) == 10
 

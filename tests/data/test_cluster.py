@@ -13,7 +13,8 @@ import pytest
 from dask_processes import scheduler_and_workers
 from gramian import GaussianMixture, KernelMachineClassifier, KernelRidge, Nystroem
 from gramian.data import Blocks, connect
-from gramian.data.passes import Checkpoint, active_client
+from gramian.data.blocks import active_client
+from gramian.data.checkpoint import Checkpoint
 
 pytest.importorskip("distributed")
 pa = pytest.importorskip("pyarrow")

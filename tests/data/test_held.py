@@ -5,17 +5,17 @@ import pytest
 from scipy import sparse
 
 from gramian.data.blocks import Blocks
-from gramian.data.parts import Sums, total
 from gramian.data.passes import HELD_ROWS as ROWS
-from gramian.data.passes import Held
+from gramian.data.passes import Held, Sums
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((2 * ROWS + 5, 3))
 y = X[:, 0]
 
 
-def _moments(shared, parts):
-    return total(Sums.of(second=p.X.T @ (p.weights[:, None] * p.X), right=p.X.T @ (p.weights * p.y)) for p in parts)
+def _moments(part):
+    weighted = part.weights[:, None] * part.X
+    return Sums.of(second=part.X.T @ weighted, right=weighted.T @ part.y)
 
 
 class Squares:
@@ -28,15 +28,15 @@ class Squares:
         return rows**2
 
 
-def _squares(maker, parts):
-    return total(Sums.of(total=part.made(maker).sum()) for part in parts)
+def _squares(part, maker):
+    return Sums.of(total=part.made(maker).sum())
 
 
 def test_sums_equal_those_of_the_matrix() -> None:
     weight = np.abs(y)
     weight[::7] = 0.0
     with Held(X, y, weight).passes() as passes:
-        sums = passes.sum(_moments, None)
+        sums = passes.sum(_moments)
     np.testing.assert_allclose(sums["second"], X.T @ (weight[:, None] * X), rtol=1e-12)
     np.testing.assert_allclose(sums["right"], X.T @ (weight * y), rtol=1e-10, atol=1e-10)
 

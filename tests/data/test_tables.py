@@ -15,10 +15,10 @@ import pyarrow.feather
 import pytest
 
 from gramian.data import Blocks
+from gramian.data.checkpoint import Checkpoint
 from gramian.data.formats import FORMATS, Csv
 from gramian.data.output import unfinished, writing
-from gramian.data.parts import Sums
-from gramian.data.passes import Checkpoint
+from gramian.data.passes import Sums
 from gramian.data.tables import TableError, open_table, read_table, split_target
 
 FRAME = pd.DataFrame(
@@ -72,7 +72,7 @@ def test_types_of_a_csv_hold_for_all_blocks(tmp_path: Path) -> None:
     rows = ["1,,7"] * 100 + ["2.5,late,x"]
     (tmp_path / "t.csv").write_text("a,b,c\n" + "\n".join(rows) + "\n")
     source = Csv.open(tmp_path / "t.csv", 100)
-    with pytest.raises(TableError, match="invalid value 'x'"):
+    with pytest.raises(TableError, match="column 'c' holds 'x', where a number was expected"):
         list(source.iterate())
     blocks = list(source.iterate(types={"c": "string"}))
     last = pyarrow.concat_tables(blocks).to_pylist()[-1]

@@ -5,7 +5,7 @@ import pytest
 
 import gramian.kernels as gk
 from gramian.gram import Gram, draw_landmarks
-from gramian.gram.deferred import Deferred
+from gramian.gram.operator import Deferred
 from gramian.gram.pivots import landmarks_and_factor
 
 

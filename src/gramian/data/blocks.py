@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
@@ -11,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 
 from numpy.typing import NDArray
 
-from gramian.data.parts import Need, Part
-from gramian.data.passes import Checkpoint, Item, Passes, executor_for
-from gramian.data.sources import Mapped, Opened, is_dask, opened
+from gramian.data.checkpoint import Checkpoint
+from gramian.data.loaders import Mapped, Opened, is_dask, opened
+from gramian.data.passes import Executor, Item, Need, Part, Passes, Threads
 from gramian.data.tensors import with_tensors
 
 if TYPE_CHECKING:
@@ -215,6 +216,25 @@ class Blocks:
         """
         kept = None if self.checkpoint is None else Checkpoint(self.checkpoint)
         return Passes(self, executor_for(self.client, n_jobs), kept).running(verbose, label)
+
+
+def active_client() -> Any:
+    """Return the active Dask client, or None, without importing Dask."""
+    distributed = sys.modules.get("distributed")
+    try:
+        return None if distributed is None else distributed.default_client()
+    except ValueError:
+        return None
+
+
+def executor_for(client: Any, n_jobs: int | None) -> Executor:
+    """Return the executor: the given client, the active one, or threads."""
+    client = active_client() if client is None else client
+    if client is None or client is False:
+        return Threads(n_jobs)
+    from gramian.data.cluster import Cluster
+
+    return Cluster(client)
 
 
 def _count(shared: None, parts: Iterator[Part]) -> int:

@@ -1,4 +1,4 @@
-"""Execution of passes by the workers of a Dask cluster.
+"""Dask: collections as blocks, and the execution of passes by the workers of a cluster.
 
 Nothing is lost with a worker: blocks are read again from their source, and shared values are results of tasks that the
 scheduler can repeat, so a worker that dies costs time and changes no bit of the answer.
@@ -10,19 +10,76 @@ import uuid
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 from weakref import WeakSet
 
-from gramian.data.parts import Need, Sums, tree_total
-from gramian.data.passes import Done, Executor, Item, Task, work
-from gramian.data.sources import DaskBlock
+import numpy as np
+
+from gramian.data.loaders import ColumnRoles, Loader, Opened, check_matrix, is_dask, split_rows
+from gramian.data.passes import Done, Executor, Item, Need, Sums, Task, tree_total, work
 from gramian.resources import spans
 
 FIRST = 100
 """Priority of additions over blocks, so that results are added up before more are computed."""
 FAN = 8
 """Sums added up by one task; a power of two, so that the binary tree stays the same."""
+
+
+@dataclass(frozen=True, eq=False)
+class DaskBlock(Loader):
+    """Partitions of Dask collections, computed by the worker that needs them."""
+
+    pieces: tuple[Any, ...]  # Delayed X, and y and weight or ``None``
+    columns: ColumnRoles | None  # Roles of the columns of a data frame
+    token: str  # Dask's name for the collection
+    persisted: bool = False  # Whether the cluster holds it, so that only its workers can read it
+
+    def identity(self) -> str:
+        return f"{self.token} {self.name} {self.columns}"
+
+    def read(self, need: Need) -> Iterator[tuple[Any, Any, Any]]:
+        import dask
+
+        computed = dask.compute(*self.pieces, scheduler="synchronous")
+        yield split_rows(computed if self.columns is None else computed[0], self.columns, self.name, need)
+
+
+def opened_dask(source: Any, target: Any, weight: Any, columns: Any) -> Opened:
+    """Split a Dask collection into its partitions."""
+    chosen = None
+    if hasattr(source, "npartitions") and hasattr(source, "columns"):
+        chosen = ColumnRoles.among([str(c) for c in source.columns], columns, target, weight)
+        source = source[chosen.wanted(Need())]
+        pieces = [(piece,) for piece in source.to_delayed()]
+        sizes: list[int | None] = [None] * len(pieces)
+    else:
+        check_matrix(source, columns, "a Dask array")
+        source = source.rechunk({1: -1})
+        sizes = [None if np.isnan(c) else int(c) for c in source.chunks[0]]
+        aligned = [_aligned(what, v, source) for what, v in (("target", target), ("weight", weight))]
+        pieces = list(zip(source.to_delayed().ravel(), *aligned, strict=True))
+    token = str(getattr(source, "name", getattr(source, "_name", "")))
+    persisted = any(type(value).__name__ == "Future" for value in dict(source.__dask_graph__()).values())
+    parts = enumerate(zip(pieces, sizes, strict=True))
+    loaders = [DaskBlock(f"partition {i}", n, piece, chosen, token, persisted) for i, (piece, n) in parts]
+    names = None if chosen is None else chosen.inputs
+    return Opened(loaders, names, int(source.shape[1]) if names is None else len(names), target is not None)
+
+
+def _aligned(what: str, v: Any, X: Any) -> list[Any]:
+    """Partitions of a target or weight, split like X."""
+    if v is None:
+        return [None] * X.numblocks[0]
+    if not is_dask(v):
+        import dask.array as da
+
+        v = da.from_array(np.asarray(v), chunks=X.chunks[0] if np.ndim(v) == 1 else (X.chunks[0], -1))
+    if v.shape[0] != X.shape[0] and not (np.isnan(v.shape[0]) or np.isnan(X.shape[0])):
+        raise ValueError(f"{what} must have {X.shape[0]:,} rows, as the source has; got {v.shape[0]:,}.")
+    if v.chunks[0] != X.chunks[0]:
+        v = v.rechunk({0: X.chunks[0]})
+    return list((v if v.ndim == 1 else v.rechunk({1: -1})).to_delayed().ravel())
 
 
 class Cluster(Executor):

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.data.cells import MISSING, has_decimal_commas
-from gramian.data.parts import CHUNK
+from gramian.data.passes import CHUNK
 from gramian.kernels.deserialize import nearest
 from gramian.resources import spans
 
@@ -55,8 +55,8 @@ class TableError(ValueError):
 
 
 @contextmanager
-def as_table_error(path: Path) -> Iterator[None]:
-    """Turn a parser's error into one line that names the file."""
+def as_table_error(path: Path, names: Names = ()) -> Iterator[None]:
+    """Turn a parser's error into one line that names the file, and the column by its place among names."""
     try:
         yield
     except TableError:
@@ -64,6 +64,13 @@ def as_table_error(path: Path) -> Iterator[None]:
     except (ValueError, KeyError, OSError, EOFError, NotImplementedError) as error:
         # pyarrow's errors have these types, and may span several lines.
         first = " ".join(str(error).split())
+        wrong = re.match(r"In CSV column #(\d+): .* to (\w+): invalid value ('.*')", first)
+        if wrong and names:
+            kind = {"double": "a number"}.get(wrong[2], wrong[2])
+            raise TableError(
+                f"{path}: column {names[int(wrong[1])]!r} holds {wrong[3]}, where {kind} was expected; correct it, or "
+                "leave it empty for a missing value."
+            ) from error
         raise TableError(f"{path}: cannot be read as {path.suffix.lstrip('.') or 'a table'}: {first:.200}") from error
 
 
@@ -122,7 +129,7 @@ class Source(ABC):
         self.require(columns or ())
         wanted = list(columns or self.names)
         held = None
-        with as_table_error(self.path):
+        with as_table_error(self.path, self.names):
             for batch in self.batches(wanted, self._wide(types or {})):
                 table = pyarrow.Table.from_batches([batch]).select(wanted)
                 held = table if held is None else pyarrow.concat_tables([held, table])

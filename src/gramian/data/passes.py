@@ -1,46 +1,173 @@
-"""Passes over blocks or over rows in memory: samples, maps and sums, with progress and a checkpoint.
+"""Passes over blocks or over rows in memory: the parts they hand out, the sums they return, the threads that work.
 
 A sample depends on a seed and on the numbers of the rows, not on how they are cut into blocks. Every row has a key, a
 hash of the seed and its number; the sample are the rows with the smallest keys. So it is drawn in one pass, by any
 number of workers, and is the same whatever the blocks.
-
-A fit is a function of the sums that its passes bring back. So a checkpoint need only keep these: when the fit is
-repeated, passes that were finished are answered from the folder, the one that was under way goes on from its last
-subtrees, and every step in between is computed again, to the same bits. No solver knows of it. A folder holds one
-``.npz`` file for each pass, plain arrays and one line of JSON, each written under another name and then renamed.
 """
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import sys
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from functools import cached_property
-from pathlib import Path
-from typing import Any, Self
+from functools import cached_property, partial, reduce
+from typing import TYPE_CHECKING, Any, Self
 
 import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.data.output import replacing
-from gramian.data.parts import Loader, Need, Part, Sums, Tree, checked, joined, tree_total
 from gramian.progress import Tick, progress, silent
 from gramian.resources import memory_budget, one_blas_thread, spans, worker_count
 
-Task = Callable[[Any, Iterator[Part]], Any]
-Done = Callable[["Item"], None]
+if TYPE_CHECKING:
+    from gramian.data.checkpoint import Checkpoint
+    from gramian.data.loaders import Loader
+
+CHUNK = 8192
+"""Rows that a task holds at a time, for any block size."""
+CELLS = 2**22
+"""Most numbers in the features a worker holds at a time: 32 MB, plus a few copies."""
+LEAST_ROWS = 256
+"""Fewest rows of a strip, so that matrix products stay efficient."""
 AHEAD = 2
 """Blocks started ahead for each thread."""
+LEAST_SEGMENT = 16
+"""Least number of blocks between two writes of a checkpoint."""
+LARGEST = 2**64 - 1
+"""The largest of the random keys of rows."""
+MARGIN = 6.0
+"""Standard deviations of margin in the key limit, so that a sample is hardly ever too small."""
+HELD_ROWS = 4096
+"""Rows of a block in memory: enough for efficient products, few enough to occupy all threads."""
+
+
+# ---- parts of rows, and sums over them -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Need:
+    """Which columns a pass needs; the others are not read."""
+
+    X: bool = True
+    y: bool = True
+    weight: bool = True  # Without weights, rows of weight zero count like all others
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some rows of a block."""
+
+    X: NDArray[Any]  # (r, d): Inputs; (r, 0) if they were not needed
+    y: NDArray[Any] | None  # (r,) or (r, k): Targets
+    weight: NDArray[np.float64] | None  # (r,): Weights, > 0
+    index: NDArray[np.int64]  # (r,): Numbers of the rows in the data
+    store: Any = None  # Keeps features of rows in memory; None if rows are read in every pass
+
+    def made(self, maker: Any) -> NDArray[Any]:
+        """Return ``maker(X)``, kept between passes if the rows are in memory and it fits."""
+        return np.asarray(maker(self.X) if self.store is None else self.store.get(maker, self))
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """The weights, or ones."""
+        return np.ones(self.index.size) if self.weight is None else self.weight
+
+    def take(self, rows: NDArray[Any] | slice) -> Part:
+        """Return some of the rows."""
+        y = None if self.y is None else self.y[rows]
+        weight = None if self.weight is None else self.weight[rows]
+        store = self.store if isinstance(rows, slice) else None
+        return Part(self.X[rows], y, weight, self.index[rows], store)
+
+    def strips(self, width: int) -> Iterator[Part]:
+        """Yield the rows in strips, for which ``width`` numbers a row are a few megabytes."""
+        height = max(LEAST_ROWS, CELLS // max(width, 1))
+        for rows in spans(self.index.size, height):
+            yield self.take(rows)
+
+
+def joined(parts: Sequence[Part]) -> Part:
+    """Concatenate parts."""
+    if len(parts) == 1:
+        return parts[0]
+    columns = zip(*((part.X, part.y, part.weight, part.index) for part in parts), strict=True)
+    return Part(*(None if column[0] is None else np.concatenate(column) for column in columns))  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Named sums over some rows; ``+`` adds those of other rows."""
+
+    arrays: Mapping[str, NDArray[Any]]  # The sums
+
+    @classmethod
+    def of(cls, **arrays: Any) -> Sums:
+        """Return sums by name."""
+        return cls({name: np.asarray(array, dtype=np.float64) for name, array in arrays.items()})
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums({name: array + other.arrays[name] for name, array in self.arrays.items()})
+
+    def __getitem__(self, name: str) -> NDArray[np.float64]:
+        return self.arrays[name]
+
+
+def plus(a: Sums | None, b: Sums | None) -> Sums | None:
+    """Add two sums, either of which may be None."""
+    if a is None or b is None:
+        return b if a is None else a
+    return a + b
+
+
+def total(parts: Iterable[Sums]) -> Sums | None:
+    """Return the sum of some values, in their order."""
+    start: Sums | None = None
+    return reduce(plus, parts, start)
+
+
+def tree_total(values: Iterable[Sums | None]) -> Sums | None:
+    """Return the sum of some values, added up in a binary tree."""
+    tree = Tree()
+    for value in values:
+        tree.push(value)
+    return tree.root()
+
+
+class Tree:
+    """A binary tree of sums whose shape depends on the number of leaves alone.
+
+    Leaves are pushed in order. What is held are the sums of complete subtrees, at most one of each size, so the memory
+    is logarithmic in the leaves, and the same additions are made however the leaves were computed.
+    """
+
+    def __init__(self, held: Iterable[tuple[int, Sums | None]] = ()) -> None:
+        self.held: list[tuple[int, Sums | None]] = list(held)
+
+    def push(self, value: Sums | None, size: int = 1) -> None:
+        """Add the next leaf, or the next complete subtree."""
+        while self.held and self.held[-1][0] == size:
+            value = plus(self.held.pop()[1], value)
+            size *= 2
+        self.held.append((size, value))
+
+    def root(self) -> Sums | None:
+        """Return the sum of all leaves."""
+        values = [value for _, value in reversed(self.held)]
+        return reduce(lambda right, left: plus(left, right), values) if values else None
+
+
+# ---- execution -------------------------------------------------------------------------------------------------------
+
+
+Task = Callable[[Any, Iterator[Part]], Any]
+Done = Callable[["Item"], None]
 
 
 @dataclass(frozen=True)
@@ -53,7 +180,7 @@ class Item:
 
     def parts(self, need: Need) -> Iterator[Part]:
         """Read the rows and check them."""
-        return checked(self.loader, self.first, need)
+        return self.loader.parts(self.first, need)
 
 
 class Executor(ABC):
@@ -132,38 +259,7 @@ def _taken(waiting: deque[tuple[Item, Future[Any]]], done: Done) -> Any:
     return value
 
 
-def active_client() -> Any:
-    """Return the active Dask client, or None, without importing Dask."""
-    distributed = sys.modules.get("distributed")
-    try:
-        return None if distributed is None else distributed.default_client()
-    except ValueError:
-        return None
-
-
-def executor_for(client: Any, n_jobs: int | None) -> Executor:
-    """Return the executor: the given client, the active one, or threads."""
-    client = active_client() if client is None else client
-    if client is None or client is False:
-        return Threads(n_jobs)
-    from gramian.data.cluster import Cluster
-
-    return Cluster(client)
-
-
-LEAST_SEGMENT = 16
-"""Least number of blocks between two writes of a checkpoint."""
-LARGEST = 2**64 - 1
-"""Number of bits of the random keys."""
-MARGIN = 6.0
-"""Standard deviations of margin in the key limit, so that a sample is hardly ever too small."""
-
-
-NAME, MINE = "pass-{:05d}.npz", "pass-[0-9]*.npz"
-"""Name pattern of checkpoint files."""
-FORMAT = "gramian checkpoint 1"
-HELD_ROWS = 4096
-"""Rows of a block in memory: enough for efficient products, few enough to occupy all threads."""
+# ---- passes ----------------------------------------------------------------------------------------------------------
 
 
 class Passes:
@@ -189,11 +285,15 @@ class Passes:
         if self.checkpoint is not None:
             self.checkpoint.clear()
 
-    def sum(self, task: Task, shared: Any, *, need: Need | None = None) -> Sums:
-        """Return the sum over all blocks of what a task returns for each."""
-        items = self.blocks.items
+    def sum(self, statistic: Callable[..., Sums], *shared: Any, need: Need | None = None, width: int = 0) -> Sums:
+        """Return the sum over all rows of a statistic, a function of a ``Part`` and of shared values.
+
+        ``width`` is how many numbers it holds for each row; parts are cut into strips for which these are a few
+        megabytes.
+        """
+        items, task = self.blocks.items, partial(_summed, statistic, width)
         number, self.number = self.number, self.number + 1
-        fingerprint = self._fingerprint(task, shared)
+        fingerprint = self._fingerprint(statistic, shared)
         done, held = (0, []) if self.checkpoint is None else self.checkpoint.read(number, fingerprint)
         tree, track = Tree(held), _Track(self.tick, self.blocks.n_rows, sum(item.rows for item in items[:done]))
         if done < len(items):
@@ -216,10 +316,10 @@ class Passes:
             return len(self.blocks.items)
         return max(LEAST_SEGMENT, 1 << (2 * self.executor.workers - 1).bit_length())
 
-    def _fingerprint(self, task: Task, shared: Any) -> str:
+    def _fingerprint(self, statistic: Any, shared: Any) -> str:
         if self.checkpoint is None:
             return ""
-        return str(joblib.hash((self._identity, f"{task.__module__}.{task.__qualname__}", shared)))
+        return str(joblib.hash((self._identity, f"{statistic.__module__}.{statistic.__qualname__}", shared)))
 
     @cached_property
     def _identity(self) -> str:
@@ -252,6 +352,10 @@ def _some(found: Any) -> Any:
     if found is None:
         raise ValueError("weights must be positive for at least one row; all weights are zero.")
     return found
+
+
+def _summed(statistic: Callable[..., Sums], width: int, shared: tuple[Any, ...], parts: Iterator[Part]) -> Sums | None:
+    return total(statistic(strip, *shared) for part in parts for strip in part.strips(width))
 
 
 @dataclass(eq=False)
@@ -302,54 +406,7 @@ def sample_rows(n: int, size: int, seed: int) -> NDArray[np.intp]:
     return np.asarray(np.sort(order[:size]))
 
 
-class Checkpoint:
-    """A folder with the results of passes."""
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-        if self.path.exists() and not self.path.is_dir():
-            raise ValueError(f"checkpoint must be a folder, but {self.path} is a file; choose another path.")
-
-    def write(self, number: int, fingerprint: str, done: int, held: Iterable[tuple[int, Sums | None]]) -> None:
-        """Save a pass, or the finished part of it."""
-        self.path.mkdir(parents=True, exist_ok=True)
-        arrays: dict[str, NDArray[Any]] = {}
-        held = list(held)
-        for i, (_, value) in enumerate(held):
-            arrays |= {f"{i}/{name}": array for name, array in (value.arrays if value is not None else {}).items()}
-        header = {"format": FORMAT, "fingerprint": fingerprint, "done": done}
-        header |= {"sizes": [size for size, _ in held], "empty": [value is None for _, value in held]}
-        with replacing(self.path / NAME.format(number)) as file:
-            np.savez(file, header=np.array(json.dumps(header)), **arrays)  # type: ignore[arg-type]
-
-    def read(self, number: int, fingerprint: str) -> tuple[int, list[tuple[int, Sums | None]]]:
-        """Return the saved part of a pass."""
-        file = self.path / NAME.format(number)
-        if not file.exists():
-            return 0, []
-        with np.load(file, allow_pickle=False) as kept:
-            header = json.loads(str(kept["header"]))
-            if header.get("format") != FORMAT or header["fingerprint"] != fingerprint:
-                raise ValueError(
-                    f"the checkpoint in {self.path} belongs to another problem (other data, parameters or seed); "
-                    "remove that folder to start again, or name another."
-                )
-            values: list[dict[str, NDArray[Any]]] = [{} for _ in header["sizes"]]
-            for key in kept.files:
-                place, _, name = key.partition("/")
-                if name:
-                    values[int(place)][name] = kept[key]
-        pairs = zip(header["sizes"], header["empty"], values, strict=True)
-        return int(header["done"]), [(int(size), None if nothing else Sums(value)) for size, nothing, value in pairs]
-
-    def clear(self) -> None:
-        """Remove the saved passes, and the folder if it is then empty."""
-        if not self.path.exists():
-            return
-        for file in [*self.path.glob(MINE), *self.path.glob(f".{MINE}.*")]:  # also temporary files of killed fits
-            file.unlink()
-        if not any(self.path.iterdir()):
-            self.path.rmdir()
+# ---- rows in memory --------------------------------------------------------------------------------------------------
 
 
 class Held:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from gramian.data.blocks import Blocks, as_blocks
 from gramian.data.output import unfinished, writing
-from gramian.data.parts import Need, Part
+from gramian.data.passes import Need, Part
 
 TRIES = 50
 """Attempts to remove a folder, a tenth of a second apart."""

@@ -52,7 +52,7 @@ def _placed(estimator: Any, X: Any) -> tuple[Any, AbstractContextManager[Any]]:
     """A copy of the estimator on the device of a tensor, unless it has a device of its own."""
     if getattr(estimator, "device", "none of its own") is not None:
         return estimator, nullcontext()
-    from gramian.gram.card import cuda
+    from gramian.gram.gpu import cuda
 
     moved = copy(estimator)
     moved.device = "auto"

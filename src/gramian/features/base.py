@@ -1,12 +1,15 @@
-"""Base class of explicit feature maps, and fitting them over blocks of rows."""
+"""Base class of explicit feature maps, fitting them over blocks of rows, and maps as sent to the workers of a pass."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Self, TypeVar
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils import metaestimators
@@ -14,8 +17,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gramian.data.blocks import as_blocks, by_blocks, is_blocks
-from gramian.data.parts import Need, Part, Sums, total
-from gramian.data.passes import Passes, sample_rows
+from gramian.data.passes import Need, Part, Passes, Sums, sample_rows
 from gramian.data.tensors import with_tensors
 from gramian.features.accuracy import Accuracy, observed
 from gramian.gram.operator import wide
@@ -23,7 +25,6 @@ from gramian.kernels import Kernel
 from gramian.kernels.resolve import holds_objects, is_precomputed
 from gramian.kernels.tunable import Nested
 from gramian.resources import memory_budget, random_of, spans
-from gramian.solvers.in_features.worker_map import WorkerMap
 
 STRIP_BYTES = 32
 """Bytes for each feature of a row while it is computed, temporaries of the map included."""
@@ -41,6 +42,7 @@ _CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
+Array = NDArray[np.float64]
 Method = TypeVar("Method", bound=Callable[..., Any])
 Same = TypeVar("Same")
 
@@ -178,6 +180,92 @@ class ExplicitMap(Nested, TransformerMixin, BaseEstimator):
         return observed(self.kernel_, X, self.transform, n_pairs, random_of(random_state))
 
 
+# ---- maps as sent to workers --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class WorkerMap:
+    """A fitted map as sent to workers of one thread each: ``map(X)`` returns the features of rows."""
+
+    features: Any  # The map, without the names of columns
+    width: int  # m, its number of features
+    basis: Any = None  # basis(X): kernel values with the landmarks, (n, m); None for maps without landmarks
+
+    @classmethod
+    def of(cls, features: Any, row: Any) -> WorkerMap:
+        """Prepare a fitted map for the workers: row (1, d)."""
+        bare = copy.copy(features)
+        for name, value in (("n_jobs", 1), ("memory", None)):
+            if hasattr(bare, name):
+                setattr(bare, name, value)
+        vars(bare).pop("feature_names_in_", None)
+        basis = _KernelValues(bare) if hasattr(bare, "expansion") else None
+        return cls(bare, int(bare.transform(wide(row)).shape[1]), basis)
+
+    def __call__(self, X: Any) -> Array:
+        """Return the features of some rows, dense and in float64."""
+        return dense(self.sparse(X))
+
+    def sparse(self, X: Any) -> Any:
+        """Return the features of some rows, sparse if the map returns them so."""
+        return self.features.transform(wide(X))
+
+    def raw(self, part: Part) -> Array:
+        """Return the kernel values with the landmarks or, without landmarks, the features: → (r, m)."""
+        return part.made(self if self.basis is None else self.basis)
+
+    def mixed(self, V: Array) -> Array:
+        """Return Fᵀu from V = Rᵀu, with features F and ``raw`` values R: V (m, k) → (m, k)."""
+        return V if self.basis is None else np.asarray(self.features.normalization_ @ V)
+
+    def congruent(self, S: Array) -> Array:
+        """Return FᵀF from S = RᵀR, with features F and ``raw`` values R: S (m, m) → (m, m)."""
+        if self.basis is None:
+            return S
+        upper = np.ascontiguousarray(self.features.normalization_).T  # L⁻ᵀ in Fortran order: BLAS makes no copies
+        half = scipy.linalg.blas.dtrmm(1.0, upper, S.T, trans_a=1)
+        return np.asarray(scipy.linalg.blas.dtrmm(1.0, upper, half, side=1, overwrite_b=1))
+
+    def unmixed(self, w: Array) -> Array:
+        """Return u with Ru = Fw, with features F and ``raw`` values R: w (m, k) → (m, k)."""
+        return w if self.basis is None else np.asarray(self.features.expansion(w))
+
+    def error_sums(self, F: Array, part: Part) -> Sums:
+        """Return the sums whose ratio is the trace error of a map with landmarks: F (r, m)."""
+        if self.basis is None:
+            return Sums.of(missed=0.0, trace=0.0)
+        diagonal = self.diagonal(part)
+        missed = np.maximum(diagonal - np.einsum("ij,ij->i", F, F), 0.0)
+        return Sums.of(missed=missed.sum(), trace=diagonal.sum())
+
+    def diagonal(self, part: Part) -> Array:
+        """Return k(x, x) of some rows; in rows of a Gram matrix it is the column of the row's index."""
+        if is_precomputed(self.features.kernel_):
+            return np.asarray(self.features.kernel_.diag(wide(part.X[:, part.index])), dtype=np.float64)
+        return np.asarray(self.features.kernel_.diag(wide(part.X)), dtype=np.float64)
+
+    @property
+    def independent(self) -> bool:
+        """Whether there are landmarks and their kernel matrix is numerically nonsingular."""
+        if self.basis is None:
+            return False
+        pivots = np.abs(np.diagonal(self.features.normalization_))
+        return bool(pivots.min() > np.sqrt(pivots.size * np.finfo(np.float64).eps) * pivots.max())
+
+
+@dataclass(frozen=True, eq=False)
+class _KernelValues:
+    """Kernel values of rows with the landmarks of a map: (n, d) → (n, m)."""
+
+    features: Any
+
+    def __call__(self, X: Any) -> Array:
+        return np.asarray(self.features.values(wide(X)), dtype=np.float64)
+
+
+# ---- fits over blocks ---------------------------------------------------------------------------------------------
+
+
 LEAST = 10_000
 """Least number of rows among which landmarks are chosen."""
 TIMES = 10
@@ -219,7 +307,7 @@ def fit_map(features: Any, passes: Passes, sample: Part, *, error: bool = True) 
     partial = sample.index.size < passes.blocks.n_rows
     fit = features.fit if error else getattr(features, "_fit_landmarks", features.fit)
     if partial and isinstance(asked := getattr(features, "gamma", None), str) and asked == "scale":
-        features.set_params(gamma=_scale(passes, _dense(rows))).fit(rows).set_params(gamma=asked)
+        features.set_params(gamma=_scale(passes, dense(rows))).fit(rows).set_params(gamma=asked)
     else:
         fit(rows[:, sample.index] if square else rows)
     if partial and hasattr(features, "center_") and isinstance(rows, np.ndarray):
@@ -232,15 +320,13 @@ def fit_map(features: Any, passes: Passes, sample: Part, *, error: bool = True) 
     return features
 
 
-def _columns(middle: NDArray[np.float64], parts: Iterator[Part]) -> Sums | None:
-    return total(_columns_of(_dense(part.X) - middle) for part in parts)
-
-
-def _columns_of(X: NDArray[np.float64]) -> Sums:
+def _columns(part: Part, middle: Array) -> Sums:
+    X = dense(part.X) - middle
     return Sums.of(count=X.shape[0], first=X.sum(axis=0), second=np.sum(X**2))
 
 
-def _dense(X: Any) -> NDArray[np.float64]:
+def dense(X: Any) -> Array:
+    """Return an array or sparse matrix as an array of float64."""
     return np.asarray(X if isinstance(X, np.ndarray) else X.toarray(), dtype=np.float64)
 
 
@@ -262,12 +348,17 @@ def _scale(passes: Passes, rows: NDArray[np.float64]) -> float:
 
 def trace_error(features: Any, passes: Passes, sample: Part) -> float:
     """Return the trace error of a map from landmarks over all rows, in one pass."""
-    sums = passes.sum(_errors, WorkerMap.of(features, sample.X[:1]), need=Need(y=False))
+    lift = WorkerMap.of(features, sample.X[:1])
+    return error_of(passes.sum(_errors, lift, need=Need(y=False), width=lift.width))
+
+
+def _errors(part: Part, lift: WorkerMap) -> Sums:
+    return lift.error_sums(part.made(lift), part)
+
+
+def error_of(sums: Sums) -> float:
+    """Return the trace error of a map from sums over all rows."""
     return float(sums["missed"] / sums["trace"]) if sums["trace"] > 0 else 0.0
-
-
-def _errors(lift: WorkerMap, parts: Iterator[Part]) -> Sums | None:
-    return total(lift.error_sums(F, part) for F, part in lift.strips(parts))
 
 
 def fit_over_blocks(features: Any, X: Any) -> Any:

@@ -61,12 +61,10 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         Phases: zero, except for a frequency without its sine.
     center_ : array of shape (d,)
         Mean of the rows of ``fit``; zero if they were sparse.
+    n_features_in_, feature_names_in_ : int, array of shape (n_features_in_,)
+        Number of columns of X, and their names if X has names.
     kernel_ : Kernel
         The kernel that is approximated.
-    n_features_in_ : int
-        Columns of X.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, if X had names.
 
     Examples
     --------
@@ -111,7 +109,7 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         size = self._n_features_out
         scale = math.sqrt(2.0 * self.kernel_.amplitude / size)
         if self.device is not None and (device := device_for(self.device, X)) is not None:
-            from gramian.gram.card.waves import waves as on_card
+            from gramian.gram.gpu.waves import waves as on_card
 
             return on_card(X, self.frequencies_, self.offset_, scale, size, self.center_, device)
         return waves(X, self.frequencies_, self.offset_, scale, size, self.n_jobs, self.center_)
@@ -161,12 +159,10 @@ class RBFSampler(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         Frequencies.
     random_offset_ : array of shape (n_components,)
         Phases, between 0 and 2π.
+    n_features_in_, feature_names_in_ : int, array of shape (n_features_in_,)
+        Number of columns of X, and their names if X has names.
     kernel_ : Kernel
         The kernel that is approximated.
-    n_features_in_ : int
-        Columns of X.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, if X had names.
 
     Examples
     --------

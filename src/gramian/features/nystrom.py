@@ -21,9 +21,8 @@ from gramian.data.blocks import is_blocks
 from gramian.features.base import ExplicitMap, constraints, parameters_checked, sampled_rows
 from gramian.gram import Gram, Pivots, select
 from gramian.gram.columns import KEPT, columns_of
-from gramian.gram.deferred import Deferred
 from gramian.gram.landmarks import RULES
-from gramian.gram.operator import wide
+from gramian.gram.operator import Deferred, wide
 from gramian.gram.pivots import inverse, landmarks_and_factor
 from gramian.kernels import Kernel, resolve
 from gramian.kernels.points import dtype_of, objects
@@ -85,12 +84,10 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         L⁻¹, lower triangular: ``transform(X) = k(X, components_) @ normalization_.T``.
     trace_error_ : float
         ``tr(K - K̂) / tr K`` on the rows of ``fit``; for small data it is computed when first read.
+    n_features_in_, feature_names_in_ : int, array of shape (n_features_in_,)
+        Number of columns of X, and their names if X has names.
     kernel_ : Kernel
         The kernel that was used.
-    n_features_in_ : int
-        Columns of X.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, if X had names.
 
     Examples
     --------
@@ -234,12 +231,11 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         gram = self._square(kernel, some)
         with one_blas_thread() if rank <= FEW else nullcontext():
             index, lower, factor = self._landmarks(gram, some, rank)
-        nothing = index.size == 0
-        if nothing:  # K = 0: one zero feature
-            index, lower, factor = np.zeros(1, dtype=np.intp), np.ones((1, 1)), None
+            whitening = inverse(lower) if index.size else np.zeros((1, 1))
+        if index.size == 0:  # K = 0: one zero feature
+            index, factor = np.zeros(1, dtype=np.intp), None
         elif among is not None:
             index, factor = among[index], None
-        whitening = inverse(lower) * (not nothing)
         if self._keeps_size and self.tol is None and (more := rank - index.size) > 0:
             # K has a lower rank: add further rows as landmarks, with zero features.
             index = np.concatenate([index, np.setdiff1d(np.arange(X.shape[0]), index)[:more]])

@@ -105,12 +105,10 @@ class PolynomialMap(ExplicitMap):
     ----------
     n_output_features_ : int
         Number of features.
+    n_features_in_, feature_names_in_ : int, array of shape (n_features_in_,)
+        Number of columns of X, and their names if X has names.
     kernel_ : Kernel
         The kernel that the map makes explicit.
-    n_features_in_ : int
-        Columns of X.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, if X had names.
 
     Examples
     --------

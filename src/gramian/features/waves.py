@@ -63,7 +63,7 @@ def waves(
 def _filler(dtype: Any, phases: int) -> Callable[[NDArray[Any], NDArray[Any], float, NDArray[Any]], None]:
     if dtype != np.float32 or phases < COMPILED:
         return _by_tangents
-    from gramian.gram.inner import fill_waves
+    from gramian.gram.loops import fill_waves
 
     return lambda half, _, scale, out: fill_waves(half, np.float32(scale), out)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
+from operator import is_
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -81,7 +82,7 @@ def kept(owner: Any, make: Callable[..., Made], *given: Any) -> Made:
     The cache is not an attribute of the owner, so that files and copies do not hold it.
     """
     before = _KEPT.get(owner)
-    if before is None or any(a is not b for a, b in zip((make, *given), before[0], strict=True)):
+    if before is None or not all(map(is_, before[0], (make, *given))):
         before = _KEPT[owner] = (make, *given), make(*given)
     made: Made = before[1]
     return made

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from gramian.gram.card.triton_source import generated
+from gramian.gram.gpu.triton_source import generated
 from gramian.gram.threads import Threads
 from gramian.kernels import Kernel
 from gramian.kernels.points import is_sparse
 from gramian.resources import memory_budget
 
 if TYPE_CHECKING:
-    from gramian.gram.card.engine import Card
+    from gramian.gram.gpu.engine import Card
 
 
 def engine_for(asked: str | None, kernel: Kernel, memory: int | str | None, workers: int, X: Any) -> Threads | Card:
@@ -19,8 +19,8 @@ def engine_for(asked: str | None, kernel: Kernel, memory: int | str | None, work
     device = None if asked == "auto" and not generated(kernel) else device_for(asked, X)
     if device is None:
         return Threads(kernel, memory_budget(memory), workers)
-    from gramian.gram.card import cuda
-    from gramian.gram.card.engine import Card
+    from gramian.gram.gpu import cuda
+    from gramian.gram.gpu.engine import Card
 
     name = "cuda" if asked == "auto" else str(asked)
     return Card(kernel, cuda.budget(memory, device), workers, name, device)
@@ -32,7 +32,7 @@ def device_for(asked: str | None, X: Any) -> Any:
     if name is None or (name == "auto" and (is_sparse(X) or not has_card())):
         return None
     try:
-        from gramian.gram.card import cuda
+        from gramian.gram.gpu import cuda
     except ImportError as error:
         raise ImportError(
             f"device={asked!r} needs torch, which is not installed: pip install '.[gpu]' in the clone."
@@ -54,7 +54,7 @@ def checked_device(device: str | None) -> str | None:
 def has_card() -> bool:
     """Whether torch is installed and finds a GPU."""
     try:
-        from gramian.gram.card import cuda
+        from gramian.gram.gpu import cuda
     except ImportError:
         return False
     return cuda.available()
@@ -65,6 +65,6 @@ def device_speed(asked: str | None, X: Any) -> float:
     device = device_for(asked, X)
     if device is None:
         return 1.0
-    from gramian.gram.card import cuda
+    from gramian.gram.gpu import cuda
 
     return cuda.speed(device)

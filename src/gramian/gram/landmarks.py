@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from inspect import cleandoc
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,27 +13,46 @@ from gramian.gram.operator import Gram
 from gramian.gram.pivots import Pivots, Seed, checked, checked_tol, done, factorise, rounding_floor, rpcholesky
 from gramian.resources import random_of
 
+Rule = TypeVar("Rule", bound=Callable[..., Pivots])
+RULES: dict[str, Callable[..., Pivots]] = {"rpcholesky": rpcholesky}
+"""The rules by name."""
+SHARED = {
+    "{parameters}": """Parameters
+----------
+gram : Gram
+    K of X with itself.
+rank : int
+    How many landmarks at most; fewer where the rest is rounding.
+random_state : int, RandomState, Generator or None, default=None
+    Seed, unless the rule is deterministic.""",
+    "{returns}": """Returns
+-------
+Pivots
+    Landmarks, factor and trace error.""",
+}
+"""What the docstrings of all rules have in common."""
 
+
+def rule(choose: Rule) -> Rule:
+    """Add a rule to ``RULES``, and what all rules share to its docstring."""
+    text = cleandoc(str(choose.__doc__)) + "\n"
+    for place, shared in SHARED.items():
+        text = text.replace(place, shared)
+    choose.__doc__, RULES[choose.__name__] = text, choose
+    return choose
+
+
+@rule
 def greedy(gram: Gram, rank: int, random_state: Seed = None, *, tol: float = 0.0) -> Pivots:
     """Choose landmarks by pivoted Cholesky: always the row that is worst represented.
 
     Deterministic, and misled by outliers. O(n rank²) operations, one row of K at a time.
 
-    Parameters
-    ----------
-    gram : Gram
-        K of X with itself.
-    rank : int
-        How many landmarks at most; fewer where the rest is rounding.
-    random_state : int, RandomState, Generator or None, default=None
-        Not used: the rule is deterministic.
+    {parameters}
     tol : float, default=0.0
         Stop where the trace error falls below this.
 
-    Returns
-    -------
-    Pivots
-        Landmarks, factor and trace error.
+    {returns}
 
     Examples
     --------
@@ -60,22 +80,13 @@ def greedy(gram: Gram, rank: int, random_state: Seed = None, *, tol: float = 0.0
     return done(chosen, factor[:, : len(chosen)].copy(), diagonal, residual)
 
 
+@rule
 def uniform(gram: Gram, rank: int, random_state: Seed = None) -> Pivots:
     """Choose landmarks uniformly without replacement.
 
-    Parameters
-    ----------
-    gram : Gram
-        K of X with itself.
-    rank : int
-        How many landmarks; those that coincide with others are dropped.
-    random_state : int, RandomState, Generator or None, default=None
-        Seed.
+    {parameters}
 
-    Returns
-    -------
-    Pivots
-        Landmarks, factor and trace error.
+    {returns}
 
     Examples
     --------
@@ -90,6 +101,7 @@ def uniform(gram: Gram, rank: int, random_state: Seed = None) -> Pivots:
     return factorise(gram, random_of(random_state).choice(gram.shape[0], rank, replace=False), diagonal)
 
 
+@rule
 def leverage(gram: Gram, rank: int, random_state: Seed = None) -> Pivots:
     """Choose landmarks by approximate ridge leverage scores.
 
@@ -97,19 +109,9 @@ def leverage(gram: Gram, rank: int, random_state: Seed = None) -> Pivots:
     scores come from a uniform pilot of the same rank (El Alaoui and Mahoney, 2015), with what the pilot misses of a
     row added to its score, and are refined once from the landmarks they give. Three times the cost of ``uniform``.
 
-    Parameters
-    ----------
-    gram : Gram
-        K of X with itself.
-    rank : int
-        How many landmarks; those that coincide with others are dropped.
-    random_state : int, RandomState, Generator or None, default=None
-        Seed.
+    {parameters}
 
-    Returns
-    -------
-    Pivots
-        Landmarks, factor and trace error.
+    {returns}
 
     Examples
     --------
@@ -148,24 +150,15 @@ def _ridge_of_dimension(eigenvalues: NDArray[np.float64], dimension: float) -> f
     return float(np.exp(high))
 
 
+@rule
 def kmeans(gram: Gram, rank: int, random_state: Seed = None, *, X: Any = None) -> Pivots:
     """Choose as landmarks the rows nearest to the centres of k-means.
 
-    Parameters
-    ----------
-    gram : Gram
-        K of X with itself.
-    rank : int
-        How many landmarks; centres that share their nearest row give one.
-    random_state : int, RandomState, Generator or None, default=None
-        Seed.
+    {parameters}
     X : array-like of shape (n, d)
         The rows, which must be vectors.
 
-    Returns
-    -------
-    Pivots
-        Landmarks, factor and trace error.
+    {returns}
 
     Examples
     --------
@@ -186,15 +179,6 @@ def kmeans(gram: Gram, rank: int, random_state: Seed = None, *, X: Any = None) -
     model = MiniBatchKMeans(rank, random_state=random_state, batch_size=batch, n_init=1, max_iter=20).fit(X)
     nearest = pairwise_distances_argmin(model.cluster_centers_, X)
     return factorise(gram, np.unique(nearest), diagonal)
-
-
-RULES: dict[str, Callable[..., Pivots]] = {
-    "uniform": uniform,
-    "rpcholesky": rpcholesky,
-    "greedy": greedy,
-    "leverage": leverage,
-    "kmeans": kmeans,
-}
 
 
 def select(rule: str, gram: Gram, rank: int, random_state: Seed = None, *, X: Any = None) -> Pivots:

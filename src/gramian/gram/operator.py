@@ -18,7 +18,7 @@ from gramian.kernels.resolve import as_kernel, is_precomputed
 from gramian.resources import memory_budget, readable, worker_count
 
 if TYPE_CHECKING:
-    from gramian.gram.card.engine import Card
+    from gramian.gram.gpu.engine import Card
 
 Index = ArrayLike | slice
 PROBE, BRIEF_PROBE, ASYMMETRY = 256, 32, 1e-5
@@ -308,6 +308,31 @@ class Gram(LinearOperator):
         n, m = self.shape
         size = f"{readable(self.nbytes)} of {readable(self.memory)}"
         return f"Gram({self.kernel!r}, {n} x {m}, {self.dtype}, {size})"
+
+
+class Deferred(Gram):
+    """K of X with itself, where X is prepared only when all of its rows are first needed.
+
+    Preparing 2,000 rows takes longer than choosing 100 landmarks among them. The diagonal of a stationary kernel is
+    known, and a block of K is made from its own rows.
+    """
+
+    def __init__(self, kernel: Kernel, X: NDArray[Any], memory: int | str | None, n_jobs: int | None) -> None:
+        self.kernel, self.X, self.amplitude = kernel, X, kernel.amplitude
+        self.engine = Threads(kernel, memory_budget(memory), worker_count(n_jobs))
+        LinearOperator.__init__(self, X.dtype, (len(X), len(X)))  # type: ignore[call-arg]  # missing in scipy-stubs
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("_A", "_B"):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self._A, self._B = self.kernel.prepare(self.X)
+        return vars(self)[name]
+
+    def among(self, index: NDArray[np.intp]) -> Gram:
+        return super().among(index) if "_A" in vars(self) else self.like(self.X[index])
+
+    def diagonal(self) -> NDArray[Any]:
+        return np.full(self.shape[0], self.amplitude, self.dtype)
 
 
 def _index(index: Any, size: int, what: str) -> Any:

@@ -269,16 +269,16 @@ def eliminate(H: Array, stale: Array, uniforms: Array, floor: float, wanted: int
     A candidate was drawn by the stale residual; accepting it with probability (residual now) / (residual then) leaves
     the law of drawing by the residual now.
     """
-    left, asked = H.diagonal().copy(), (uniforms * stale).tolist()
+    own, asked = H.diagonal().tolist(), (uniforms * stale).tolist()
     upper: Array = np.zeros_like(H)
     kept: list[int] = []
     for i, least in enumerate(asked):
-        now = float(left[i])
+        found = upper[: len(kept), i:]
+        column = found[:, 0]
+        now = own[i] - float(column @ column)
         if now > floor and least < now:
-            found, row = upper[: len(kept)], upper[len(kept)][i:]
-            np.subtract(H[i, i:], found[:, i] @ found[:, i:], out=row)
+            row = np.subtract(H[i, i:], column @ found, out=upper[len(kept), i:])
             row /= math.sqrt(now)
-            left[i:] -= row * row
             kept.append(i)
             if len(kept) == wanted:
                 break
@@ -356,8 +356,9 @@ def _accepted(
     pool, stale, uniforms = draws
     rows, where = np.unique(np.concatenate([chosen, pool]), return_inverse=True)
     block, old, new = gram.among(rows), where[: chosen.size], where[chosen.size :]
-    H: Array = block.rows(new, new).astype(np.float64, copy=False)
-    F = block.rows(new, old).astype(np.float64, copy=False)
+    K = block.dense().astype(np.float64, copy=False)[new]
+    H: Array = K[:, new]
+    F = K[:, old]
     if chosen.size:
         F = scipy.linalg.blas.dtrsm(1.0, lower.T, F.T, trans_a=1, overwrite_b=1).T
         H -= F @ F.T

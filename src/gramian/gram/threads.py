@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.gram.blocks import StoredBlocks
+from gramian.gram.stored_blocks import StoredBlocks
 from gramian.kernels import Kernel
 from gramian.kernels.points import Points
 from gramian.resources import run, spans

@@ -5,11 +5,11 @@ import pytest
 
 from gramian.data.blocks import Blocks
 from gramian.data.passes import Held
+from gramian.features.base import WorkerMap
 from gramian.features.fourier import FourierFeatures
 from gramian.features.nystrom import Nystroem
 from gramian.kernels import RBF
 from gramian.solvers.in_features.covariance import CentredProducts, covariance, projections
-from gramian.solvers.in_features.worker_map import WorkerMap
 
 
 @pytest.mark.parametrize("features", [Nystroem(RBF(1.0), n_components=7), FourierFeatures(RBF(1.0), n_components=7)])

@@ -6,6 +6,7 @@ import scipy.sparse as sp
 
 from gramian.data.blocks import Blocks
 from gramian.data.passes import Held
+from gramian.features.base import WorkerMap
 from gramian.features.fourier import FourierFeatures
 from gramian.features.nystrom import Nystroem
 from gramian.features.polynomial import PolynomialMap
@@ -13,7 +14,6 @@ from gramian.kernels import RBF, Matern
 from gramian.progress import Clock
 from gramian.solvers.choice import Choice
 from gramian.solvers.in_features.least_squares import by_kernel_values, moments, solve
-from gramian.solvers.in_features.worker_map import WorkerMap
 from reference_least_squares import feature_leave_one_out
 
 N = 90

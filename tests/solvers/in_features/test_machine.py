@@ -61,3 +61,16 @@ def test_limits_end_it_and_are_named(loss, rng):
     assert "max_iter=1 was reached" in short.certificate.message
     late = in_features(F, y, np.ones(100), loss, "squared", 1e-4, clock=Clock(1e-9))
     assert "max_time" in late.certificate.message
+
+
+@pytest.mark.parametrize("loss", [losses.Huber(), losses.Logistic(), losses.SquaredHinge()], ids=repr)
+def test_features_far_from_the_origin_have_the_same_optimum(rng, loss):
+    """An intercept that is not penalised takes up any shift of the features."""
+    F, w, y = rng.standard_normal((60, 4)), 10.0 ** rng.uniform(-2.0, 2.0, 60), targets(loss, rng, 60)
+    scale, far = 1e7, 128.0
+    near, shifted = (
+        in_features(scale * (F + shift), y, w, loss, "squared", 1e-2 * scale**2).certificate for shift in (0.0, far)
+    )
+    assert near.converged
+    assert shifted.converged
+    assert shifted.primal == pytest.approx(near.primal, rel=1e-6)

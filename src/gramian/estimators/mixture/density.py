@@ -49,12 +49,14 @@ def split(log_joint: Floats, q: Any, sample_weight: ArrayLike | None) -> Evidenc
 
 
 class Evidence:
-    """Base class of mixtures: the evidence of samples, its split at any q, and sampling. Not for direct use."""
+    """Base class of mixtures: components and densities of samples, their evidence, sampling. Not for direct use."""
 
     if TYPE_CHECKING:
         weights_: NDArray[Any]
         random_state: Any
 
+        def _labels(self, X: Any) -> NDArray[np.int64]: ...
+        def _posteriors(self, X: Any) -> NDArray[Any]: ...
         def _log_joint(self, X: Any) -> Floats: ...
         def _log_densities(self, X: Any) -> Floats: ...
         def _draws(self, counts: Any, rng: np.random.RandomState) -> list[Floats]: ...
@@ -80,6 +82,54 @@ class Evidence:
             ``bound``, ``kl`` and their sum ``log_likelihood``, per sample.
         """
         return split(self._log_joint(X), q, sample_weight)
+
+    @by_blocks
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Return the most probable component of each sample.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Indices of components.
+        """
+        return self._labels(X)
+
+    @by_blocks
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Return the posterior probability of each component for each sample.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+            Rows that sum to one.
+        """
+        return self._posteriors(X)
+
+    @by_blocks
+    def score_samples(self, X: Any) -> NDArray[Any]:
+        """Return the log-density of each sample.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            ``log p(x)``.
+        """
+        return self._densities(X)
 
     def score(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> float:
         """Return the log-likelihood per sample.
@@ -123,6 +173,9 @@ class Evidence:
         counts = rng.multinomial(n_samples, weights / weights.sum())
         return np.vstack(self._draws(counts, rng)), np.repeat(np.arange(len(counts)), counts)
 
+    def _densities(self, X: Any) -> NDArray[Any]:
+        return self._log_densities(X)
+
     def _log_likelihood(self, X: Any, sample_weight: ArrayLike | None) -> tuple[float, float]:
         """Log-likelihood per sample, and the number of samples."""
         densities = self._log_densities(X)
@@ -136,54 +189,6 @@ class MixtureDensity(Evidence):
     if TYPE_CHECKING:  # the estimator defines parameters and learned attributes
 
         def __getattr__(self, name: str) -> Any: ...
-
-    @by_blocks
-    def predict(self, X: Any) -> NDArray[np.int64]:
-        """Return the most probable component of each sample.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Indices of components.
-        """
-        return self._figure("labels", X, np.int64)
-
-    @by_blocks
-    def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Return the posterior probability of each component for each sample.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components)
-            Probabilities, in the dtype of X.
-        """
-        return self._figure("posterior", X)
-
-    @by_blocks
-    def score_samples(self, X: Any) -> NDArray[Any]:
-        """Return the log-density of each sample.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            ``log p(x)``, in the dtype of X.
-        """
-        return self._figure("log_density", X)
 
     def bic(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the Bayesian information criterion; lower is better.
@@ -234,6 +239,15 @@ class MixtureDensity(Evidence):
         if device is not None:
             return CardExpectation(rows, device).evaluate(mixture, figure, out)
         return evaluate(rows, mixture, Workers(self.n_jobs), figure, out)
+
+    def _labels(self, X: Any) -> NDArray[np.int64]:
+        return self._figure("labels", X, np.int64)
+
+    def _posteriors(self, X: Any) -> NDArray[Any]:
+        return self._figure("posterior", X)
+
+    def _densities(self, X: Any) -> NDArray[Any]:
+        return self._figure("log_density", X)
 
     def _log_joint(self, X: Any) -> Floats:
         return self._figure("log_joint", X, np.float64)

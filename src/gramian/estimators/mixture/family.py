@@ -76,12 +76,10 @@ class FamilyMixture(Evidence, DensityMixin, BaseEstimator):
         Whether that increase was less than ``tol``.
     n_iter_ : int
         Iterations of the best start.
+    n_features_in_, feature_names_in_ : int, array of shape (n_features_in_,)
+        Number of columns of X, and their names if X has names.
     family_ : object
         The family.
-    n_features_in_ : int
-        Columns of X.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, if X had names.
 
     Examples
     --------
@@ -243,50 +241,11 @@ class FamilyMixture(Evidence, DensityMixin, BaseEstimator):
         known = np.isfinite(total)
         return np.where(known, np.exp(joint - np.where(known, total, 0.0)), getattr(self, "weights_", 0.0))
 
-    def predict_proba(self, X: Any) -> Array:
-        """Return the posterior probability of each component for each sample.
+    def _labels(self, X: Any) -> NDArray[np.int64]:
+        return self._posteriors(X).argmax(axis=1).astype(np.int64)
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        array of shape (n_samples, n_components)
-            Rows that sum to one; the proportions if every component has density zero at a sample.
-        """
+    def _posteriors(self, X: Any) -> Array:
         return self._posterior(self._log_joint(X))
-
-    def predict(self, X: Any) -> NDArray[np.int64]:
-        """Return the most probable component of each sample.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        array of shape (n_samples,)
-            Indices of components.
-        """
-        return self.predict_proba(X).argmax(axis=1).astype(np.int64)
-
-    def score_samples(self, X: Any) -> Array:
-        """Return the log-density of each sample.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        array of shape (n_samples,)
-            ``log p(x)``.
-        """
-        return self._log_densities(X)
 
     def _log_densities(self, X: Any) -> Array:
         return np.asarray(logsumexp(self._log_joint(X), axis=1))

@@ -27,7 +27,7 @@ from gramian.features.base import sample_seed
 from gramian.gram.engine import checked_device, device_for
 from gramian.progress import Clock, Tick, progress
 from gramian.resources import one_blas_thread, random_of
-from gramian.solvers.mixture.covariances import COVARIANCE_TYPES, Family, Floats, family
+from gramian.solvers.mixture.covariances import COVARIANCE_TYPES, CovarianceFamily, Floats, family
 from gramian.solvers.mixture.e_step import Statistics, expect, expectation, frame, tally
 from gramian.solvers.mixture.em import EMResult, em, maximise
 from gramian.solvers.mixture.gaussians import Mixture
@@ -296,7 +296,7 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
             return False
         return best.values[-1] - ranked[0].values[-1] <= AGREED * max(self.tol, TOLERANCE)
 
-    def _starts(self, rows: Rows, kind: Family, workers: Workers) -> Iterator[tuple[Mixture, float]]:
+    def _starts(self, rows: Rows, kind: CovarianceFamily, workers: Workers) -> Iterator[tuple[Mixture, float]]:
         """Mixtures to start from, each with the objective of an earlier fit there, or -inf."""
         given = given_parameters(kind, rows.centre, self.weights_init, self.means_init, self.precisions_init)
         if self.warm_start and hasattr(self, "converged_"):

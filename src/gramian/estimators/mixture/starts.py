@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from gramian.data.passes import sample_rows
 from gramian.features.base import sample_seed
 from gramian.resources import worker_count
-from gramian.solvers.mixture.covariances import Family, Floats
+from gramian.solvers.mixture.covariances import CovarianceFamily, Floats
 from gramian.solvers.mixture.e_step import tally
 from gramian.solvers.mixture.em import maximise, refine
 from gramian.solvers.mixture.gaussians import Mixture
@@ -42,7 +42,7 @@ def start_rows(rows: Rows, n_components: int, random_state: Any) -> Rows:
 
 
 def given_parameters(
-    family: Family,
+    family: CovarianceFamily,
     centre: Floats,
     weights: ArrayLike | None,
     means: ArrayLike | None,
@@ -76,7 +76,7 @@ def complete(given: dict[str, Any]) -> bool:
 
 def start(
     rows: Rows,
-    family: Family,
+    family: CovarianceFamily,
     init_params: str | NDArray[Any],
     given: dict[str, Any],
     reg_covar: float,
@@ -97,11 +97,11 @@ def start(
     return replace(_by_k_means(rows, family, reg_covar, rng, workers, init=init_params[:K]), **given)
 
 
-Draw = Callable[[Rows, Family, float, RandomState, Workers], Mixture]
+Draw = Callable[[Rows, CovarianceFamily, float, RandomState, Workers], Mixture]
 
 
 def _by_k_means(
-    rows: Rows, family: Family, reg_covar: float, rng: RandomState, workers: Workers, init: Any = "k-means++"
+    rows: Rows, family: CovarianceFamily, reg_covar: float, rng: RandomState, workers: Workers, init: Any = "k-means++"
 ) -> Mixture:
     """One component for each cluster of k-means."""
     from sklearn.cluster import KMeans  # slow to import, and not needed by every fit
@@ -120,7 +120,7 @@ def _by_k_means(
     return refine(again(), reg_covar, again)[0]
 
 
-def _at_random(rows: Rows, family: Family, reg_covar: float, rng: RandomState, workers: Workers) -> Mixture:
+def _at_random(rows: Rows, family: CovarianceFamily, reg_covar: float, rng: RandomState, workers: Workers) -> Mixture:
     """Start from random responsibilities."""
 
     def assignment(block: Block) -> Floats:
@@ -133,7 +133,7 @@ def _at_random(rows: Rows, family: Family, reg_covar: float, rng: RandomState, w
 
 
 def _at_rows(
-    rows: Rows, family: Family, reg_covar: float, rng: RandomState, workers: Workers, spread: bool = False
+    rows: Rows, family: CovarianceFamily, reg_covar: float, rng: RandomState, workers: Workers, spread: bool = False
 ) -> Mixture:
     """Components of variance ``reg_covar`` at distinct rows, drawn uniformly or, with ``spread``, by k-means++."""
     from sklearn.cluster import kmeans_plusplus  # slow to import, and not needed by every fit

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.data.parts import Need, Part, Sums, total
-from gramian.data.passes import Passes
-from gramian.solvers.in_features.worker_map import WorkerMap
+from gramian.data.passes import Need, Part, Passes, Sums
+from gramian.features.base import WorkerMap, error_of
 
 Array = NDArray[np.float64]
 
@@ -25,27 +24,21 @@ class Covariance:
     error: float  # The trace error of the map
 
 
-def _scatter(shared: tuple[WorkerMap, Array], parts: Iterator[Part]) -> Sums | None:
-    lift, middle = shared
-    return total(_scatter_of(lift, F, part, middle) for F, part in lift.strips(parts))
-
-
-def _scatter_of(lift: WorkerMap, F: Array, part: Part, middle: Array) -> Sums:
-    errors = Sums.of(missed=0.0, trace=0.0) if lift.basis is None else lift.error_sums(F, part)
+def _scatter(part: Part, lift: WorkerMap, middle: Array) -> Sums:
+    F = part.made(lift)
+    errors = lift.error_sums(F, part).arrays
     F = F - middle
-    sums = {"second": F.T @ F, "first": F.sum(axis=0), "count": np.array(float(F.shape[0]))}
-    return Sums({**sums, **errors.arrays})
+    return Sums.of(second=F.T @ F, first=F.sum(axis=0), count=F.shape[0], **errors)
 
 
 def covariance(passes: Passes, lift: WorkerMap, sample: Part, *, center: bool) -> Covariance:
     """Return the covariance of the features of all rows."""
     middle = np.zeros(lift.width)
     if center:
-        features = [F.sum(axis=0) for F, _ in lift.strips(iter([sample]))]
+        features = [part.made(lift).sum(axis=0) for part in sample.strips(lift.width)]
         middle = np.sum(features, axis=0) / sample.index.size
-    sums = passes.sum(_scatter, (lift, middle), need=Need(y=False))
-    error = float(sums["missed"] / sums["trace"]) if sums["trace"] > 0 else 0.0
-    n = float(sums["count"])
+    sums = passes.sum(_scatter, lift, middle, need=Need(y=False), width=lift.width)
+    error, n = error_of(sums), float(sums["count"])
     if not center:
         return Covariance(sums["second"], middle, int(n), error)
     shift = sums["first"] / n
@@ -66,16 +59,12 @@ class CentredProducts:
         return self.lift.width, self.lift.width
 
     def __matmul__(self, V: Array) -> Array:
-        product = self.passes.sum(_product, (self.lift, self.mean, V), need=Need(y=False))["product"]
-        return product.reshape(V.shape)
+        product = self.passes.sum(_product, self.lift, self.mean, V, need=Need(y=False), width=self.lift.width)
+        return product["product"].reshape(V.shape)
 
 
-def _product(shared: tuple[WorkerMap, Array, Array], parts: Iterator[Part]) -> Sums | None:
-    lift, mean, V = shared
-    return total(_product_of(F, mean, V) for F, _ in lift.strips(parts))
-
-
-def _product_of(F: Array, mean: Array, V: Array) -> Sums:
+def _product(part: Part, lift: WorkerMap, mean: Array, V: Array) -> Sums:
+    F = part.made(lift)
     G = F @ V - mean @ V
     return Sums.of(product=F.T @ G - np.multiply.outer(mean, G.sum(axis=0)))
 
@@ -87,4 +76,4 @@ def projections(passes: Passes, lift: WorkerMap, directions: Array) -> Array:
 
 def _projected(shared: tuple[WorkerMap, Array], parts: Iterator[Part]) -> Array:
     lift, directions = shared
-    return np.vstack([F @ directions for F, _ in lift.strips(parts)])
+    return np.vstack([strip.made(lift) @ directions for part in parts for strip in part.strips(lift.width)])

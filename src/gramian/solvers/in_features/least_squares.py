@@ -20,13 +20,12 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from gramian.certificates import certify, relative_residuals
-from gramian.data.parts import Part, Sums, total
-from gramian.data.passes import Passes
+from gramian.data.passes import Part, Passes, Sums, total
+from gramian.features.base import WorkerMap, error_of
 from gramian.gram.operator import units
 from gramian.progress import Clock
 from gramian.solvers.choice import Choice, choose_in_features
 from gramian.solvers.conjugate_gradients import conjugate_gradients
-from gramian.solvers.in_features.worker_map import WorkerMap, strips_of
 from gramian.solvers.linear.leave_one_out import default_grid, eigh
 from gramian.solvers.linear.ridge import Moments, measured, residual_certificate
 from gramian.solvers.solution import Solution
@@ -116,15 +115,10 @@ class _Factors:
 # ---- sums of outer products ---------------------------------------------------------------------------------------
 
 
-def _moments(lift: WorkerMap, parts: Iterator[Part]) -> Sums | None:
-    return total(_moments_of(lift, part) for part in strips_of(parts, lift.width))
-
-
-def _moments_of(lift: WorkerMap, part: Part) -> Sums:
+def _moments(part: Part, lift: WorkerMap) -> Sums:
     F = lift.sparse(part.X) if sp.issparse(part.X) and lift.basis is None else part.made(lift)
-    errors = Sums.of(missed=0.0, trace=0.0) if lift.basis is None else lift.error_sums(F, part)
     second, right = _products(F, targets_of(part), part.weight)
-    return Sums({"second": second, "right": right, "count": np.array(float(part.index.size)), **errors.arrays})
+    return Sums.of(second=second, right=right, count=part.index.size, **lift.error_sums(F, part).arrays)
 
 
 def _products(F: Any, Y: Array, weight: Array | None) -> tuple[Array, Array]:
@@ -138,31 +132,21 @@ def _products(F: Any, Y: Array, weight: Array | None) -> tuple[Array, Array]:
 
 def moments(passes: Passes, lift: WorkerMap) -> tuple[Moments, float]:
     """Return the moments of all rows, in one pass, and the trace error of the map."""
-    sums = passes.sum(_moments, lift)
-    error = float(sums["missed"] / sums["trace"]) if sums["trace"] > 0 else 0.0
-    return Moments(sums["second"], sums["right"], int(sums["count"])), error
+    sums = passes.sum(_moments, lift, width=lift.width)
+    return Moments(sums["second"], sums["right"], int(sums["count"])), error_of(sums)
 
 
 # ---- kernel values of landmarks in place of features --------------------------------------------------------------
 
 
-def _values(lift: WorkerMap, parts: Iterator[Part]) -> Sums | None:
-    return total(_values_of(lift, part) for part in strips_of(parts, lift.width))
-
-
-def _values_of(lift: WorkerMap, part: Part) -> Sums:
+def _values(part: Part, lift: WorkerMap) -> Sums:
     K = lift.raw(part)
     second, right = _products(K, targets_of(part), part.weight)
     sums = {"second": second, "right": right, "count": part.index.size, "trace": lift.diagonal(part).sum()}
     return Sums.of(**sums) if part.weight is None else Sums.of(**sums, unweighted=K.T @ K)
 
 
-def _remainder(shared: tuple[WorkerMap, Array, bool], parts: Iterator[Part]) -> Sums | None:
-    lift, u, by_features = shared
-    return total(_remainder_of(lift, u, by_features, part) for part in strips_of(parts, lift.width))
-
-
-def _remainder_of(lift: WorkerMap, u: Array, by_features: bool, part: Part) -> Sums:
+def _remainder(part: Part, lift: WorkerMap, u: Array, by_features: bool) -> Sums:
     R = lift.raw(part)
     missed = part.weights[:, None] * (targets_of(part) - R @ u)
     return Sums.of(product=(part.made(lift) if by_features else R).T @ missed)
@@ -170,7 +154,7 @@ def _remainder_of(lift: WorkerMap, u: Array, by_features: bool, part: Part) -> S
 
 def _residual(passes: Passes, lift: WorkerMap, w: Array, ridge: Array, *, by_features: bool = False) -> Array:
     """``FᵀW(y - f) - μw`` with the predictions f, in one pass; ``by_features`` computes F itself, for more digits."""
-    product = passes.sum(_remainder, (lift, lift.unmixed(w), by_features))["product"]
+    product = passes.sum(_remainder, lift, lift.unmixed(w), by_features, width=lift.width)["product"]
     return (product if by_features else lift.mixed(product)) - ridge * w
 
 
@@ -178,7 +162,7 @@ def by_kernel_values(
     passes: Passes, lift: WorkerMap, ridge: Array, choice: Choice, *, tol: float, clock: Clock
 ) -> InFeatures | None:
     """Solve without computing features; None if refinement does not converge."""
-    sums = passes.sum(_values, lift)
+    sums = passes.sum(_values, lift, width=lift.width)
     second, right = lift.congruent(sums["second"]), lift.mixed(sums["right"])
     try:
         factors = _Factors(second, ridge)
@@ -222,9 +206,9 @@ class _LeaveOneOut:
         vectors = vectors[:, keep]
         return cls(lift, vectors, values[keep], vectors.T @ (sums.right / unit), unit)
 
-    def errors(self, F: Array, part: Part, ridges: Array) -> Iterator[Array]:
+    def errors(self, part: Part, ridges: Array) -> Iterator[Array]:
         """Yield the errors at each of some ridges, in units of the targets: ridges (g, 1) or (g, k) → (r, k)."""
-        Y, w, G = targets_of(part) / self.unit, part.weights[:, None], F @ self.vectors
+        Y, w, G = targets_of(part) / self.unit, part.weights[:, None], part.made(self.lift) @ self.vectors
         squares = G * G
         for ridge in ridges:
             shrink = 1.0 / (self.values[:, None] + ridge)
@@ -232,27 +216,22 @@ class _LeaveOneOut:
             yield (Y - G @ (shrink * self.right)) / left
 
 
-def _left_out(shared: tuple[_LeaveOneOut, Array], parts: Iterator[Part]) -> Sums | None:
-    system, grid = shared
-    return total(_left_out_of(system, F, part, grid) for F, part in system.lift.strips(parts))
-
-
-def _left_out_of(system: _LeaveOneOut, F: Array, part: Part, grid: Array) -> Sums:
+def _left_out(part: Part, system: _LeaveOneOut, grid: Array) -> Sums:
     w = part.weights[:, None]
-    path = [np.sum(w * errors**2, axis=0) for errors in system.errors(F, part, grid[:, None])]
+    path = [np.sum(w * errors**2, axis=0) for errors in system.errors(part, grid[:, None])]
     return Sums.of(path=np.array(path), weight=w.sum())
 
 
 def _left_out_rows(shared: tuple[_LeaveOneOut, Array], parts: Iterator[Part]) -> Array:
     system, ridge = shared
-    strips = [next(system.errors(F, part, ridge[None])) for F, part in system.lift.strips(parts)]
-    return system.unit * np.vstack(strips)
+    strips = (strip for part in parts for strip in part.strips(system.lift.width))
+    return system.unit * np.vstack([next(system.errors(strip, ridge[None])) for strip in strips])
 
 
 def _chosen(passes: Passes, system: _LeaveOneOut, grid: Array | None) -> tuple[Array, Array, Array]:
     """The grid, the mean squared errors of every target there, and for each target the best ridge."""
     grid = default_grid(system.values) if grid is None else grid
-    sums = passes.sum(_left_out, (system, grid))
+    sums = passes.sum(_left_out, system, grid, width=system.lift.width)
     path = sums["path"] / sums["weight"]
     with np.errstate(over="ignore", under="ignore"):
         return grid, system.unit * (system.unit * path), grid[np.argmin(path, axis=0)]
@@ -261,19 +240,12 @@ def _chosen(passes: Passes, system: _LeaveOneOut, grid: Array | None) -> tuple[A
 # ---- conjugate gradients --------------------------------------------------------------------------------------------
 
 
-def _right(lift: WorkerMap, parts: Iterator[Part]) -> Sums | None:
-    return total(
-        Sums.of(right=lift.raw(part).T @ (part.weights[:, None] * targets_of(part)), count=part.index.size)
-        for part in strips_of(parts, lift.width)
-    )
+def _right(part: Part, lift: WorkerMap) -> Sums:
+    return Sums.of(right=lift.raw(part).T @ (part.weights[:, None] * targets_of(part)), count=part.index.size)
 
 
-def _product(shared: tuple[WorkerMap, Array], parts: Iterator[Part]) -> Sums | None:
-    lift, u = shared
-    return total(_product_of(lift.raw(part), u, part) for part in strips_of(parts, lift.width))
-
-
-def _product_of(R: Array, u: Array, part: Part) -> Sums:
+def _product(part: Part, lift: WorkerMap, u: Array) -> Sums:
+    R = lift.raw(part)
     return Sums.of(product=R.T @ (part.weights[:, None] * (R @ u)))
 
 
@@ -281,18 +253,19 @@ def by_pcg(
     passes: Passes, lift: WorkerMap, sample: Part, ridge: Array, *, tol: float, max_iter: int, clock: Clock
 ) -> tuple[Solution, float]:
     """Solve by conjugate gradients, preconditioned by the moments of a sample: ridge (k,)."""
-    start = passes.sum(_right, lift)
+    start = passes.sum(_right, lift, width=lift.width)
     B, n, done = lift.mixed(start["right"]), float(start["count"]), 0
 
     def times(V: Array, columns: Any) -> Array:
         nonlocal done
         done += 1
-        return lift.mixed(passes.sum(_product, (lift, lift.unmixed(V)))["product"]) + ridge[columns] * V
+        product = passes.sum(_product, lift, lift.unmixed(V), width=lift.width)["product"]
+        return lift.mixed(product) + ridge[columns] * V
 
     def proceed() -> bool:
         return done < max_iter and not clock.expired
 
-    rough = total(_moments_of(lift, part) for part in strips_of(iter([sample]), lift.width))
+    rough = total(_moments(part, lift) for part in sample.strips(lift.width))
     assert rough is not None
     factors = _Factors((n / sample.index.size) * rough["second"], ridge)
     goal = 0.5 * tol * np.linalg.norm(B, axis=0)
@@ -304,5 +277,4 @@ def by_pcg(
         why = f"max_iter={max_iter} was reached; allow more, or regularise more."
     worst = float(relative_residuals(B - times(w, slice(None)), B).max(initial=0.0))
     certificate = certify("residual", worst, tol, why, seconds=clock.seconds, iterations=steps)
-    error = float(rough["missed"] / rough["trace"]) if rough["trace"] > 0 else 0.0
-    return Solution(w, certificate, ridge), error
+    return Solution(w, certificate, ridge), error_of(rough)

@@ -9,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.certificates import Certificate
-from gramian.data.parts import Part
-from gramian.data.passes import Held, Passes
+from gramian.data.passes import Held, Part, Passes
+from gramian.features.base import WorkerMap
 from gramian.losses import offers
 from gramian.solvers.in_features.newton import Optimum, Start, minimise
 from gramian.solvers.in_features.objective import Ask, Functions, Point, Targets, concave, local
-from gramian.solvers.in_features.worker_map import WorkerMap
 from gramian.solvers.machine.data_term import DataFit, best_constant, least_scale
 from gramian.solvers.machine.penalties import SLACK, Found, Goal, Path, Turn, choose, gap_certificate
 
@@ -127,7 +126,7 @@ class FeaturePath(Path):
     def scaled(self, found: Found, share: float) -> Found:
         inside = self._times(found, share)
         point = Point(self.lift, self.functions, (Ask(self.which, inside.at.theta, 1.0, hessian=False),))
-        return replace(inside, value=float(self.passes.sum(local, point)["value0"]))
+        return replace(inside, value=float(self.passes.sum(local, point, width=self.lift.width)["value0"]))
 
     def fitted(
         self, at: Found, by: Found, primal: float, dual: float, violation: float, multiplier: float
@@ -146,7 +145,7 @@ class FeaturePath(Path):
             functions = replace(self.functions, kinks=solver == "proximal", tangents=tuple(tangents))
             return Turn(replace(self, functions=functions, goal=replace(self.goal, solver=solver)), False, 0.0, 0.0)
         point = Point(self.lift, self.functions, (Ask(self.which, fitted.theta, 1.0),))
-        seen = self.passes.sum(concave, point)
+        seen = self.passes.sum(concave, point, width=self.lift.width)
         tangents[self.which] = fitted.theta
         path = replace(self, functions=replace(self.functions, tangents=tuple(tangents)))
         turned, excess, wrong = (float(seen[f"{name}0"] / seen["weight0"]) for name in ("turned", "excess", "wrong"))

@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from gramian.data.parts import Sums
-from gramian.data.passes import Passes
+from gramian.data.passes import Passes, Sums
+from gramian.features.base import WorkerMap, error_of
 from gramian.solvers.in_features.objective import LENGTHS, Ask, Functions, Point, along, local
-from gramian.solvers.in_features.worker_map import WorkerMap
 from gramian.solvers.machine.penalties import Goal
 
 Array = NDArray[np.float64]
@@ -120,6 +119,7 @@ class _Seen:
     kink_gap: float  # The part of the gap that the envelope causes
     found: Optimum  # The point as a result
     hessian: Array | None
+    curvature: Curvature  # Its own, or that of a point before
     turns: Array | None  # The part of the gradient from rows at kinks, which grows as the width shrinks
     mu: float  # The penalty's strength
     m: int  # Features
@@ -144,11 +144,11 @@ def minimise(
     waiting = {i: next(run) for i, run in runs.items()}
     found: dict[int, Optimum] = {}
     while waiting:
-        for task in (local, along):
-            asked = {i: ask for i, ask in waiting.items() if (ask.step is not None) == (task is along)}
+        for statistic in (local, along):
+            asked = {i: ask for i, ask in waiting.items() if (ask.step is not None) == (statistic is along)}
             if not asked:
                 continue
-            sums = passes.sum(task, Point(lift, functions, tuple(asked.values())))
+            sums = passes.sum(statistic, Point(lift, functions, tuple(asked.values())), width=lift.width)
             for place, i in enumerate(asked):
                 try:
                     waiting[i] = runs[i].send((sums, place))
@@ -163,15 +163,14 @@ def _newton(which: int, start: Start, functions: Functions, m: int, limits: Goal
 
     def looked(theta: Array, width: float, hessian: bool = True) -> Look:
         ask = Ask(which, theta, width, hessian)
-        return _seen(ask, *(yield ask), functions, m, start.scale)
+        return _seen(ask, *(yield ask), functions, m, start.scale, curvature)
 
+    curvature: Curvature | None = None
     here = yield from looked(start.theta, start.width)
     if functions.kinks and start.wide > start.width and here.found.gap > NEAR:
         here = yield from looked(start.theta, start.wide)
     best, strikes, shrink, tries, left = here.found, 0, SHRINK, 0, float(here.smooth_gap > NEAR * abs(here.objective))
-    assert here.hessian is not None
-    long = False
-    curvature = Curvature.of(here.hessian, here.mu, m, len(here.slope))
+    long, curvature = False, here.curvature
     goal = limits.tol
     for steps in range(1, limits.max_iter + 1):
         best = replace(best, steps=steps)
@@ -202,9 +201,8 @@ def _newton(which: int, start: Start, functions: Functions, m: int, limits: Goal
             best = there.found if done else _better(best, there.found)
         elif there.found.primal <= best.primal + EPS * best.size:
             best = there.found  # with its own gap: the intercept's part of a gap is an estimate, valid near the optimum
-        if there.hessian is not None:
-            curvature = Curvature.of(there.hessian, there.mu, m, len(here.slope))
-        else:
+        curvature = there.curvature
+        if there.hessian is None:
             curvature = curvature.learned(there.ask.theta - here.ask.theta, there.slope - here.slope)
         here = there
     raise AssertionError("max_iter ends it before.")
@@ -271,16 +269,18 @@ def _ended(steps: int, strikes: int, limits: Goal) -> str:
     return "stopped by rounding in float64" if strikes > STRIKES else ""
 
 
-def _seen(ask: Ask, sums: Sums, i: int, functions: Functions, m: int, scale: float) -> _Seen:
+def _seen(ask: Ask, sums: Sums, i: int, functions: Functions, m: int, scale: float, before: Curvature | None) -> _Seen:
     """The objective at a point, its gradient and a lower bound on the optimum, from the sums of a pass."""
     total, gradient = float(sums[f"weight{i}"]), sums[f"gradient{i}"]
     mu, w = functions.lam * total, ask.theta.copy()
     w[m:] = 0.0
     penalty, slope = 0.5 * mu * float(np.sum(w * w)), gradient + mu * w
     primal, objective = float(sums[f"value{i}"]) + penalty, float(sums[f"objective{i}"]) + penalty
-    with np.errstate(over="ignore"):
-        # The derivative s by each intercept times its distance from its best value, which is about s / curvature.
-        slack = float(np.sum(gradient[m:] ** 2 / np.maximum(sums[f"bend{i}"], np.finfo(float).tiny)))
+    H = sums[f"hessian{i}"] if ask.hessian else None
+    curvature = before if H is None else Curvature.of(H, mu, m, len(slope))
+    assert curvature is not None
+    # The derivative by each intercept times its distance from its best value, which is about Newton's step.
+    slack = float(np.abs(gradient[m:] * curvature.step(slope)[m:]).sum()) if functions.intercept else 0.0
     # The gap of the smooth problem in closed form, without subtracting large numbers.
     gap = smooth_gap = 0.5 * float(np.sum(slope[:m] ** 2)) / mu + slack
     kink_gap, slopes = 0.0, _slopes(sums, i, ask.theta, m, slack, functions.intercept)
@@ -288,13 +288,11 @@ def _seen(ask: Ask, sums: Sums, i: int, functions: Functions, m: int, scale: flo
         kink_gap = float(sums[f"value{i}"] + sums[f"conjugate{i}"] - np.sum(gradient * ask.theta))
         gap = max(primal + slopes.own + 0.5 * slopes.norm**2 / mu, 0.0)
     gap = gap if np.isfinite(gap) and np.isfinite(primal) else np.inf
-    error = float(sums["missed"] / sums["trace"]) if sums["trace"] > 0 else 0.0
     violation = float(np.linalg.norm(slope)) / (float(np.linalg.norm(gradient)) + mu or 1.0)
-    said = (primal, primal - gap, violation, total, error, scale * total, float(sums[f"steep{i}"]))
+    said = (primal, primal - gap, violation, total, error_of(sums), scale * total, float(sums[f"steep{i}"]))
     found = Optimum(ask.theta, ask.width, slopes, *said)
-    H = sums[f"hessian{i}"] if ask.hessian else None
     turns = sums[f"turns{i}"] if ask.hessian and functions.kinks else None
-    return _Seen(ask, objective, slope, smooth_gap, kink_gap, found, H, turns, mu, m)
+    return _Seen(ask, objective, slope, smooth_gap, kink_gap, found, H, curvature, turns, mu, m)
 
 
 def _slopes(sums: Sums, i: int, theta: Array, m: int, slack: float, intercept: bool) -> Slopes:
@@ -373,7 +371,8 @@ def _factored(H: Array, mu: float, m: int, rows: int) -> Any:
     """A Cholesky factor of the Hessian plus penalty, or the matrix itself if it is not positive definite."""
     ridge = np.full((H.shape[0] // rows, rows), mu)
     # Intercepts are not penalised; this keeps them in place if the loss is flat or only their differences matter.
-    ridge[:, m:] = 1e-12 * (float(np.trace(H)) / H.shape[0] + mu)
+    bend = float(np.diagonal(H).reshape(ridge.shape)[:, m:].max(initial=0.0))
+    ridge[:, m:] = 1e-12 * (bend or mu)
     A = H.copy()
     A[np.diag_indices_from(A)] += ridge.ravel()
     try:

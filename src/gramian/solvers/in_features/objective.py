@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.data.parts import Part, Sums, total
+from gramian.data.passes import Part, Sums
+from gramian.features.base import WorkerMap
 from gramian.losses import offers
-from gramian.solvers.in_features.worker_map import WorkerMap
 from gramian.solvers.machine.data_term import DataFit, Envelope, Tilted
 
 Array = NDArray[np.float64]
@@ -88,12 +88,9 @@ def values_of(F: Array, theta: Array) -> Array:
     return F @ theta[: F.shape[1]] + (theta[F.shape[1] :] if theta.shape[0] > F.shape[1] else 0.0)
 
 
-def local(point: Point, parts: Iterator[Part]) -> Sums | None:
-    """Return value, gradient and Hessian at points: a task of ``Passes.sum``."""
-    return total(_local_of(point, F, part) for F, part in point.lift.strips(parts))
-
-
-def _local_of(point: Point, F: Array, part: Part) -> Sums:
+def local(part: Part, point: Point) -> Sums:
+    """Return value, gradient and Hessian at points: a statistic of ``Passes.sum``."""
+    F = part.made(point.lift)
     sums: dict[str, Any] = dict(point.lift.error_sums(F, part).arrays)
     functions = point.functions
     for i, (ask, fit, smooth) in enumerate(point.fits(F, part)):
@@ -110,7 +107,6 @@ def _local_of(point: Point, F: Array, part: Part) -> Sums:
         S = smooth.half_curvature(f)
         if not fit.coupled:
             sums |= {f"{name}{i}": value for name, value in _signed(F, fit, u, z, S).items()}
-        sums[f"bend{i}"] = np.sum(S**2, axis=0 if S.ndim == 2 else (0, 2))
         if ask.hessian:
             sums[f"hessian{i}"] = _hessian(F, S, functions, float(fit.w.sum()))
             if functions.kinks:
@@ -164,12 +160,9 @@ def _square(G: Array, s: Array, mu: float) -> Array:
     return np.asarray(scaled.T @ scaled, dtype=np.float64)
 
 
-def along(point: Point, parts: Iterator[Part]) -> Sums | None:
-    """Return objectives at all step lengths along directions: a task of ``Passes.sum``."""
-    return total(_along_of(point, F, part) for F, part in point.lift.strips(parts))
-
-
-def _along_of(point: Point, F: Array, part: Part) -> Sums:
+def along(part: Part, point: Point) -> Sums:
+    """Return objectives at all step lengths along directions: a statistic of ``Passes.sum``."""
+    F = part.made(point.lift)
     sums = {}
     for i, (ask, _, smooth) in enumerate(point.fits(F, part)):
         assert ask.step is not None
@@ -179,12 +172,9 @@ def _along_of(point: Point, F: Array, part: Part) -> Sums:
     return Sums.of(**sums)
 
 
-def concave(point: Point, parts: Iterator[Part]) -> Sums | None:
-    """Return how much the tangents of concave parts change at new points: a task of ``Passes.sum``."""
-    return total(_concave_of(point, F, part) for F, part in point.lift.strips(parts))
-
-
-def _concave_of(point: Point, F: Array, part: Part) -> Sums:
+def concave(part: Part, point: Point) -> Sums:
+    """Return how much the tangents of concave parts change at new points: a statistic of ``Passes.sum``."""
+    F = part.made(point.lift)
     sums: dict[str, Any] = {}
     for i, (ask, fit, _) in enumerate(point.fits(F, part)):
         loss, f, w = point.functions.targets.losses[ask.which], values_of(F, ask.theta), fit.w

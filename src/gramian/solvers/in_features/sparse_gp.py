@@ -9,7 +9,6 @@ sums the gradient, as vector-Jacobian products of K_nm, K_mm and the diagonal of
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,9 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_solve, cholesky, eigh, solve_triangular
 
-from gramian.certificates import Certificate, relative_residuals
-from gramian.data.parts import Need, Part, Sums, total
-from gramian.data.passes import Passes
+from gramian.certificates import Certificate, certify, relative_residuals
+from gramian.data.passes import Need, Part, Passes, Sums
+from gramian.features.base import WorkerMap, dense
 from gramian.gram import Gram
 from gramian.gram.operator import wide
 from gramian.kernels import Kernel
@@ -29,7 +28,6 @@ from gramian.resources import memory_budget, spans
 from gramian.solvers.gp.evidence import Evidence, signal_and_noise
 from gramian.solvers.gp.posterior import CHUNK, Posterior
 from gramian.solvers.in_features.least_squares import targets_of
-from gramian.solvers.in_features.worker_map import WorkerMap, strips_of
 
 Array = NDArray[np.float64]
 
@@ -56,19 +54,15 @@ class Observations:
         """Return observations standardised by the mean and standard deviation of each target, in one pass."""
         # Summed about the mean of a sample, to avoid cancellation.
         middle = self.of(sample)[0].mean(axis=0)
-        sums = passes.sum(_squares, (self, middle), need=Need(X=False))
+        sums = passes.sum(_squares, self, middle, need=Need(X=False))
         mean = sums["first"] / sums["count"]
         deviation = np.sqrt(np.maximum(sums["second"] / sums["count"] - mean**2, 0.0))
         floor = 10.0 * np.finfo(np.float64).eps * np.abs(middle + mean)
         return Observations(middle + mean, np.where(deviation > floor, deviation, 1.0), self.noise)
 
 
-def _squares(shared: tuple[Observations, Array], parts: Iterator[Part]) -> Sums | None:
-    observations, middle = shared
-    return total(_squares_of(observations.of(part)[0] - middle) for part in parts)
-
-
-def _squares_of(Y: Array) -> Sums:
+def _squares(part: Part, observations: Observations, middle: Array) -> Sums:
+    Y = observations.of(part)[0] - middle
     return Sums.of(count=Y.shape[0], first=Y.sum(axis=0), second=np.sum(Y * Y, axis=0))
 
 
@@ -84,20 +78,17 @@ class _Design:
     observations: Observations
     white: float
 
-    def strips(self, parts: Iterator[Part]) -> Iterator[tuple[Part, Array, Array, Array]]:
-        """Yield rows, Φ (r, m), targets (r, t) and D (r, 1)."""
-        for part in strips_of(parts, self.width):
-            Y, noise = self.observations.of(part)
-            D = np.broadcast_to(noise + self.white, Y.shape[:1])[:, None]
-            if not np.all(D > 0):
-                raise ValueError(
-                    "a process through a map needs noise > 0 on every row; raise alpha, or learn the noise."
-                )
-            yield part, part.made(self.features), Y, D
+    def of(self, part: Part) -> tuple[Array, Array, Array]:
+        """Return Φ (r, m), targets (r, t) and D (r, 1) of some rows."""
+        Y, noise = self.observations.of(part)
+        D = np.broadcast_to(noise + self.white, Y.shape[:1])[:, None]
+        if not np.all(D > 0):
+            raise ValueError("a process through a map needs noise > 0 on every row; raise alpha, or learn the noise.")
+        return part.made(self.features), Y, D
 
 
-def _regression_sums(design: _Design, parts: Iterator[Part]) -> Sums | None:
-    return total(_regression_of(*strip[1:]) for strip in design.strips(parts))
+def _regression_sums(part: Part, design: _Design) -> Sums:
+    return _regression_of(*design.of(part))
 
 
 def _regression_of(phi: Array, Y: Array, D: Array, **more: Any) -> Sums:
@@ -134,11 +125,8 @@ class _Regression:
     def certificate(self, tol: float, clock: Clock) -> Certificate:
         """The relative residual of the linear system of the weights."""
         worst = float(relative_residuals(self.weighted - self.C @ self.weights, self.weighted).max(initial=0.0))
-        met = worst <= tol
-        message = "" if met else f"above tol={tol:.0e}: the noise is too small for float64; raise it."
-        return Certificate(
-            kind="residual", violation=worst, converged=met, iterations=1, seconds=clock.seconds, message=message
-        )
+        why = "the noise is too small for float64; raise it."
+        return certify("residual", worst, tol, why, seconds=clock.seconds)
 
 
 # ---- the bound -----------------------------------------------------------------------------------------------------
@@ -157,14 +145,11 @@ class _Whitened:
         return np.asarray(solve_triangular(self.L, K.T, lower=True, overwrite_b=True, check_finite=False).T)
 
 
-def _bound_sums(design: _Design, parts: Iterator[Part]) -> Sums | None:
-    return total(_bound_of(design.features.signal, *strip) for strip in design.strips(parts))
-
-
-def _bound_of(signal: Kernel, part: Part, phi: Array, Y: Array, D: Array) -> Sums:
-    missed = np.asarray(signal.diag(wide(part.X)), dtype=np.float64) - np.einsum("ij,ij->i", phi, phi)
-    shares = (np.sum(missed[:, None] / D**power) for power in (1, 2))
-    return _regression_of(phi, Y, D, **dict(zip(("missed", "missed_twice"), shares, strict=True)))
+def _bound_sums(part: Part, design: _Design) -> Sums:
+    phi, Y, D = design.of(part)
+    missed = np.asarray(design.features.signal.diag(wide(part.X)), dtype=np.float64) - np.einsum("ij,ij->i", phi, phi)
+    once, twice = (np.sum(missed[:, None] / D**power) for power in (1, 2))
+    return _regression_of(phi, Y, D, missed=once, missed_twice=twice)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,11 +164,8 @@ class _Slope:
     mixing: Array
 
 
-def _slope_sums(slope: _Slope, parts: Iterator[Part]) -> Sums | None:
-    return total(_slope_of(slope, *strip) for strip in slope.design.strips(parts))
-
-
-def _slope_of(slope: _Slope, part: Part, phi: Array, Y: Array, D: Array) -> Sums:
+def _slope_sums(part: Part, slope: _Slope) -> Sums:
+    phi, Y, D = slope.design.of(part)
     X, kernel, t = wide(part.X), slope.kernel, Y.shape[1]
     alpha = (Y - phi @ slope.weights) / D
     share = phi / D
@@ -225,7 +207,7 @@ class CollapsedBound:
             features = _Whitened(signal, self.landmarks, L)
             design = _Design(features, L.shape[0], self.observations, white)
             self.passes.forget()
-            self._last = kernel, design, _Regression(self.passes.sum(_bound_sums, design)), jitter
+            self._last = kernel, design, _Regression(self.passes.sum(_bound_sums, design, width=design.width)), jitter
         return self._last[1:]
 
     def _gradient(self, kernel: Kernel, design: _Design, model: _Regression) -> Array:
@@ -237,7 +219,8 @@ class CollapsedBound:
         through_alpha = (model.weighted - (model.C - identity) @ model.weights).T @ inverse
         core = identity - cho_solve((model.LC, True), identity, check_finite=False)
         LC = None if one_noise else model.LC
-        found = self.passes.sum(_slope_sums, _Slope(design, kernel, model.weights, LC, through_alpha, core @ inverse))
+        slope = _Slope(design, kernel, model.weights, LC, through_alpha, core @ inverse)
+        found = self.passes.sum(_slope_sums, slope, width=design.width)
         rest = inverse.T @ (model.C @ core - core) @ inverse
         W_mm = -0.5 * (through_alpha.T @ through_alpha + t * rest)
         total = found["through"] + Gram(kernel, self.landmarks, self.landmarks.copy()).vjp(W_mm)
@@ -311,10 +294,10 @@ class FeaturePosterior(Posterior):
 
     def _spread(self, Z: Any) -> Array:
         """V with VᵀV = ψ(Z) C⁻¹ ψ(Z)ᵀ."""
-        return np.asarray(solve_triangular(self.core, _dense(self.features.transform(Z)).T, lower=True))
+        return np.asarray(solve_triangular(self.core, dense(self.features.transform(Z)).T, lower=True))
 
     def mean(self, Z: Any) -> Array:
-        parts = [_dense(self.features.transform(Z[rows])) @ self.alpha for rows in spans(Z.shape[0], self._height)]
+        parts = [dense(self.features.transform(Z[rows])) @ self.alpha for rows in spans(Z.shape[0], self._height)]
         return np.concatenate(parts)
 
     @property
@@ -328,10 +311,6 @@ class FeaturePosterior(Posterior):
     def covariance(self, Z: Any) -> Array:
         V = self._spread(Z)
         return np.asarray(V.T @ V + signal_and_noise(self.kernel)[1] * np.eye(V.shape[1]))
-
-
-def _dense(F: Any) -> Array:
-    return np.asarray(F if isinstance(F, np.ndarray) else F.toarray(), dtype=np.float64)
 
 
 def feature_posterior(
@@ -349,6 +328,6 @@ def feature_posterior(
     """Return the posterior of a linear model on the features of a fitted map, in one pass: row (1, d)."""
     lift = WorkerMap.of(features, row)
     design = _Design(lift, lift.width, observations, signal_and_noise(kernel)[1])
-    model = _Regression(passes.sum(_regression_sums, design))
+    model = _Regression(passes.sum(_regression_sums, design, width=lift.width))
     common: dict[str, Any] = {"kernel": kernel, "X": row, "alpha": model.weights, "memory": memory, "workers": workers}
     return FeaturePosterior(features, model.LC, model.evidence, certificate=model.certificate(tol, clock), **common)

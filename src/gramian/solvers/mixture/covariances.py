@@ -234,16 +234,18 @@ class _Spherical(_Diagonal):
         return np.broadcast_to(values[:, None], (self.n_components, self.n_features))
 
 
-Family = _Full | _Diagonal
-COVARIANCE_TYPES: dict[str, type[Family]] = {kind.name: kind for kind in (_Full, _Tied, _Diagonal, _Spherical)}
+CovarianceFamily = _Full | _Diagonal
+COVARIANCE_TYPES: dict[str, type[CovarianceFamily]] = {
+    kind.name: kind for kind in (_Full, _Tied, _Diagonal, _Spherical)
+}
 
 
-def family(covariance_type: str, n_components: int, n_features: int) -> Family:
+def family(covariance_type: str, n_components: int, n_features: int) -> CovarianceFamily:
     """Return the family of covariances with scikit-learn's name for it."""
     return COVARIANCE_TYPES[covariance_type](n_components, n_features)
 
 
-def quadratics(family: Family, vectors: Floats) -> Floats:
+def quadratics(family: CovarianceFamily, vectors: Floats) -> Floats:
     """Return the quadratics of a few vectors: vectors (m, d) → (m, Q)."""
     i, j = family.pairs
     return vectors[:, i] * vectors[:, j]

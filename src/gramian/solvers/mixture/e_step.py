@@ -16,9 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.data.parts import Need, Part, Sums, total
-from gramian.data.passes import Passes
-from gramian.solvers.mixture.covariances import EPS, Family, Floats, quadratics
+from gramian.data.passes import Need, Part, Passes, Sums
+from gramian.solvers.mixture.covariances import EPS, CovarianceFamily, Floats, quadratics
 from gramian.solvers.mixture.gaussians import LOG_ZERO, Mixture
 from gramian.solvers.mixture.row_tiles import Block, Rows, Scratch, Workers
 
@@ -39,7 +38,7 @@ class Statistics:
     Statistics of different rows, with the same family and origin, can be added.
     """
 
-    family: Family  # The family, which defines the quadratics
+    family: CovarianceFamily  # The family, which defines the quadratics
     origin: Floats  # (K, d): Point o_k about which the moments of each component are taken
     moments: Floats  # (K, 1 + d + Q): ``Σ_n w_n q_nk φ(x_n - o_k)``
     log_likelihood: float = 0.0  # ``Σ_n w_n log p(x_n)``, under the mixture of the E-step
@@ -110,7 +109,7 @@ def is_expanded(rows: Rows, mixture: Mixture) -> bool:
 
 
 def tally(
-    rows: Rows, family: Family, assignment: Assignment, workers: Workers, origin: Floats | None = None
+    rows: Rows, family: CovarianceFamily, assignment: Assignment, workers: Workers, origin: Floats | None = None
 ) -> Statistics:
     """Return the statistics of rows for given responsibilities q: origin (K, d)."""
     view = _View(rows, family, expanded=origin is None and _worthwhile(family))
@@ -152,7 +151,7 @@ class _View:
     """Blocks of rows as ``φ``, with its quadratics only if the expanded form is used."""
 
     rows: Rows
-    family: Family
+    family: CovarianceFamily
     expanded: bool
 
     @classmethod
@@ -221,7 +220,7 @@ class _View:
         return np.concatenate([[np.sum(r)], first, self.family.scatter(x, r)])
 
 
-def _worthwhile(family: Family) -> bool:
+def _worthwhile(family: CovarianceFamily) -> bool:
     """Whether forming all quadratics is faster than a loop over the components."""
     return family.size <= 2 * family.n_components * family.n_features
 
@@ -265,11 +264,14 @@ def frame(passes: Passes) -> tuple[Rows, int]:
     return Rows(np.empty((0, len(centre)), dtypes[0]), centre, np.maximum(top - centre, centre - bottom)), n
 
 
-def _expected(step: tuple[Rows, Mixture, bool, Floats | None], parts: Iterator[Part]) -> Sums | None:
-    (seen, mixture, hard, origin), alone = step, Workers(1)
-    rows = (replace(seen, X=part.X, weights=part.weight) for part in parts)
-    found = (expect(some, mixture, alone, hard=hard, origin=origin) for some in rows)
-    return total(Sums.of(moments=s.moments, figures=[s.log_likelihood, s.entropy, s.divergence]) for s in found)
+ALONE = Workers(1)
+"""One worker for each thread of a pass, whose buffers are kept from part to part."""
+
+
+def _expected(part: Part, seen: Rows, mixture: Mixture, hard: bool, origin: Floats | None) -> Sums:
+    rows = replace(seen, X=part.X, weights=part.weight)
+    found = expect(rows, mixture, ALONE, hard=hard, origin=origin)
+    return Sums.of(moments=found.moments, figures=[found.log_likelihood, found.entropy, found.divergence])
 
 
 def expectation(passes: Passes, seen: Rows) -> Any:
@@ -278,7 +280,7 @@ def expectation(passes: Passes, seen: Rows) -> Any:
     def expected(
         rows: Rows, mixture: Mixture, workers: Workers, *, hard: bool = False, origin: Floats | None = None
     ) -> Statistics:
-        sums = passes.sum(_expected, (seen, mixture, hard, origin), need=Need(y=False))
+        sums = passes.sum(_expected, seen, mixture, hard, origin, need=Need(y=False))
         about = natural_origin(rows, mixture) if origin is None else origin
         return Statistics(mixture.family, about, sums["moments"], *map(float, sums["figures"]))
 

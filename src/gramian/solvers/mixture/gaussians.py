@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gramian.solvers.mixture.covariances import Family, Floats, quadratics
+from gramian.solvers.mixture.covariances import CovarianceFamily, Floats, quadratics
 
 # Used for log 0: finite, so that 0 · log 0 is 0 and not NaN.
 LOG_ZERO = -1e300
@@ -26,14 +26,14 @@ LOG_ZERO = -1e300
 class Mixture:
     """The density ``p(x) = Σ_k π_k N(x | μ_k, Σ_k)``."""
 
-    family: Family  # The family of the covariances
+    family: CovarianceFamily  # The family of the covariances
     weights: Floats  # (K,): Proportions π; components of weight zero are ignored
     means: Floats  # (K, d): The μ
     covariances: Floats  # The Σ, of the family's shape
     factors: Floats  # P with ``Σ⁻¹ = P Pᵀ``, of the same shape
 
     @classmethod
-    def of(cls, family: Family, weights: Floats, means: Floats, covariances: Floats) -> Mixture:
+    def of(cls, family: CovarianceFamily, weights: Floats, means: Floats, covariances: Floats) -> Mixture:
         """Return the mixture with these covariances: weights (K,), means (K, d)."""
         return cls(family, weights, means, covariances, family.factor(covariances))
 

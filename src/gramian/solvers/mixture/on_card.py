@@ -17,7 +17,7 @@ class CardExpectation:
     """Rows copied to a GPU once; calling it with the arguments of ``expect`` takes the E-step."""
 
     def __init__(self, rows: Rows, device: Any) -> None:
-        from gramian.gram.card.mixture import CardMixtureRows
+        from gramian.gram.gpu.mixture import CardMixtureRows
 
         self.rows, self._moved = rows, CardMixtureRows(rows.X, rows.centre, rows.weights, device)
 
@@ -36,7 +36,7 @@ class CardExpectation:
         return self._moved.write(self._densities(mixture), figure, out)
 
     def _densities(self, mixture: Mixture) -> Any:
-        from gramian.gram.card.mixture import Densities
+        from gramian.gram.gpu.mixture import Densities
 
         natural = mixture.natural if is_expanded(self.rows, mixture) else None
         return Densities(mixture.means, mixture.stacked, mixture.constants, natural, LOG_ZERO)

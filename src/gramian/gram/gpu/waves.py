@@ -8,9 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gramian.gram.card.cuda import KINDS, SCRATCH, free_memory, room
+from gramian.gram.gpu.cuda import KINDS, panels, room
 from gramian.kernels.points import to_numpy
-from gramian.resources import spans
 
 
 def waves(
@@ -25,11 +24,10 @@ def waves(
     """Return the first ``size`` columns of ``scale · (cos P, sin P)``, ``P = (X - center) @ W + offset``."""
     out = np.empty((X.shape[0], size), X.dtype)
     kind = KINDS[out.dtype.name]
-    height = max(min(SCRATCH, free_memory(device) // 4) // (8 * 4 * W.shape[1]), 1)
     with room(device, f"{size:,} features of {X.shape[0]:,} rows"):
         # Phases in float64, whatever the rows are: large ones would lose their digits in float32.
         turned, middle, ahead = (torch.as_tensor(part, device=device) for part in (W, center, offset))
-        for rows in spans(X.shape[0], height):
+        for rows in panels(X.shape[0], 8 * 4 * W.shape[1], device):
             moved = torch.as_tensor(np.ascontiguousarray(X[rows]), device=device).to(torch.float64)
             phases = (moved - middle) @ turned + ahead
             both = torch.cat([phases.cos(), phases.sin()], dim=1)[:, :size]

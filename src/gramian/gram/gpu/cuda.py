@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 
-from gramian.resources import SHARE, available_memory, memory_budget, readable
+from gramian.resources import SHARE, available_memory, memory_budget, readable, spans
 
-SCRATCH = 4 * 10**9
-"""Bytes of temporary tiles, at most; never more than a quarter of what is free."""
+SCRATCH, MODEST = 4 * 10**9, 2**28
+"""Bytes of temporary arrays, at most, and never more than a quarter of what is free; for modest ones nobody asks how
+much is free, which takes the driver longer than they do."""
 FULL_DOUBLE = ((6, 0), (7, 0), (8, 0), (9, 0), (10, 0))
 """Compute capabilities of cards with half as many units for double precision as for single; others have a 32nd."""
 FAST, SLOW = 300.0, 30.0
@@ -60,6 +61,13 @@ def free_memory(device: torch.device) -> int:
     counts = torch.cuda.memory_stats_as_nested_dict(device)  # the flat ones take longer than a small product
     reserved, allocated = (counts[name]["all"]["current"] for name in ("reserved_bytes", "allocated_bytes"))
     return int(free + reserved - allocated)
+
+
+def panels(n: int, row: int, device: torch.device) -> list[slice]:
+    """Return slices of n rows whose temporary arrays, ``row`` bytes for each, fit the free memory of a device."""
+    if row * n <= MODEST:
+        return spans(n, max(n, 1))
+    return spans(n, max(min(SCRATCH, free_memory(device) // 4) // row, 1))
 
 
 @contextmanager

@@ -10,13 +10,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gramian.gram.card.cuda import KINDS, SCRATCH, free_memory, room
-from gramian.gram.card.triton_source import generated, ungenerated
+from gramian.gram.gpu import cuda
+from gramian.gram.gpu.cuda import KINDS, room
+from gramian.gram.gpu.triton_source import generated, ungenerated
 from gramian.gram.threads import DERIVATIVE_TILES, SPARE_TILES
 from gramian.kernels import Kernel
 from gramian.kernels.distances import EPS
 from gramian.kernels.points import Points, is_sparse, to_numpy
-from gramian.resources import spans
+from gramian.resources import readable
 
 DEEPEST = 24
 """With more inputs, double precision is faster by matrix products than by a generated kernel."""
@@ -44,7 +45,7 @@ class Card:
     @property
     def free(self) -> int:
         """Bytes that the card has left."""
-        return free_memory(self.device)
+        return cuda.free_memory(self.device)
 
     def prepare(self, X: Any, Y: Any) -> tuple[Points, Points, np.dtype[Any]]:
         """Return both sides of the matrix on the card, and the dtype of its entries."""
@@ -74,8 +75,8 @@ class Card:
 
     def tiles(self, A: Points, B: Points, tiles: int = 1) -> list[slice]:
         """Return panels of rows whose temporary tiles fit the free memory of the card."""
-        cell = 8 * (self.kernel.tile_buffers + SPARE_TILES) * tiles
-        return spans(len(A), max(min(SCRATCH, self.free // 4) // (cell * max(len(B), 1)), 1))
+        row = 8 * (self.kernel.tile_buffers + SPARE_TILES) * tiles * max(len(B), 1)
+        return cuda.panels(len(A), row, self.device)
 
     def fill(self, A: Points, B: Points, out: NDArray[Any]) -> NDArray[Any]:
         """Write K(A, B) by panels: out (n, m) → (n, m)."""
@@ -100,7 +101,7 @@ class Card:
         narrow = V.shape[1] <= WIDEST[double] and not (double and self._inputs(A) > DEEPEST)
         if not narrow or len(A) * len(B) <= FEW or not self._runs_triton():
             return self.by_tiles(A, B, V, flipped)
-        from gramian.gram.card.fused import Fused
+        from gramian.gram.gpu.fused import Fused
 
         sides = (B, A) if flipped else (A, B)
         key = (*map(id, sides), double)
@@ -118,10 +119,32 @@ class Card:
             return total
         return torch.cat([self.kernel.tile(A[rows], B) @ V for rows in self.tiles(A, B)])
 
-    def sum_of_rows(self, A: Points, B: Points, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return ``K(A, B) @ weights`` for a few columns B that are used once: weights (m,) → (n,)."""
+    def empty(self, size: int) -> torch.Tensor:
+        """Return memory of the card for numbers in float64."""
+        with room(self.device, f"a cache of {readable(8 * size)}"):
+            return torch.empty(size, dtype=torch.float64, device=self.device)
+
+    def pinned(self, size: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Return memory of the host that the card writes to without a copy in between."""
+        return torch.empty(size, dtype=KINDS[dtype.name], pin_memory=self.device.type == "cuda").numpy()
+
+    def store_rows(self, A: Points, B: Points, store: torch.Tensor, slots: NDArray[np.intp]) -> None:
+        """Write the rows K(A, B) to some slots of a store on the card: store (capacity, m)."""
         with self._room(A, B):
-            return to_numpy(self.by_tiles(A, B, self._on_card(weights)[:, None])[:, 0])
+            places = torch.as_tensor(slots, device=self.device)
+            for rows in self.tiles(A, B):
+                store[places[rows]] = self.kernel.tile(A[rows], B)
+
+    def sum_of_rows(
+        self, store: torch.Tensor, slots: NDArray[np.intp], weights: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """Return Σ_k weights_k store[slots_k]: store (capacity, m), slots and weights (r,) → (m,)."""
+        with room(self.device, f"the sum of {len(slots):,} cached rows"):
+            places, w = (torch.as_tensor(part, device=self.device) for part in (slots, weights))
+            total = torch.zeros(store.shape[1], dtype=torch.float64, device=self.device)
+            for part in cuda.panels(len(slots), 8 * store.shape[1], self.device):
+                total += w[part] @ store[places[part]]
+            return to_numpy(total)
 
     def eigh(self, matrix: NDArray[np.float64], rank: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return the largest eigenvalues of a symmetric matrix, ascending, and their vectors: matrix (n, n)."""
@@ -158,23 +181,25 @@ class Card:
 
     def preconditioner(self, A: Points, B: Points, ridges: Any, scale: Any, narrow: bool, random_state: Any) -> Any:
         """Return the preconditioner of conjugate gradients, from landmarks."""
-        from gramian.gram.card.landmarks import CardPreconditioner
+        from gramian.gram.gpu.preconditioner import CardPreconditioner
 
         return CardPreconditioner(self, A, B, ridges, scale, narrow, random_state)
 
     def factor(self, A: Points, B: Points, scale: NDArray[np.float64], ridge: Any, Q: Any = None) -> Any:
         """Return the factor of ``S K S + D``, beside a trend Q: scale (n, 1), ridge (n,) or a number, Q (n, q)."""
-        from gramian.gram.card.factor import CardFactor
+        from gramian.gram.gpu.factor import CardFactor
 
         return CardFactor(self, A, B, scale, ridge, Q)
 
-    def solver(self, A: Points, B: Points, scale: NDArray[np.float64], ridge: float) -> Any:
-        """Return a factor for solves alone: in single precision, refined, where float64 does not fit."""
-        from gramian.gram.card.refined import RefinedFactor
+    def solver(self, A: Points, B: Points, scale: NDArray[np.float64], ridge: Any) -> Any:
+        """Return a factor for solves and variances: in single precision, refined, where float64 does not fit."""
+        from gramian.gram.gpu.refined import RefinedFactor
 
-        if 8 * len(A) ** 2 <= self.free:
-            return self.factor(A, B, scale, ridge)
-        return RefinedFactor(self, A, B, scale, ridge)
+        return self.factor(A, B, scale, ridge) if self.holds(len(A)) else RefinedFactor(self, A, B, scale, ridge)
+
+    def holds(self, n: int) -> bool:
+        """Whether an n x n matrix in float64 fits the free memory of the card."""
+        return 8 * n**2 <= self.free
 
     def _room(self, A: Points, B: Points) -> Any:
         return room(self.device, f"what a {len(A):,} x {len(B):,} Gram matrix needs")

@@ -1,9 +1,10 @@
-"""Sources of rows (arrays, files, functions, Dask collections) as lists of loadable blocks."""
+"""Blocks that can be loaded again and again, from arrays, files and functions, and checks of what they hold."""
 
 from __future__ import annotations
 
 import glob
 import os
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,12 +17,91 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.data.parts import CHUNK, BlockError, Loader, Need
+from gramian.data.passes import CHUNK, Need, Part
 from gramian.kernels.deserialize import nearest
 from gramian.resources import spans
 
 SHOWN = 30
 """Column names listed in an error at most."""
+
+
+class BlockError(ValueError):
+    """A block with invalid data; the message names the file and the row group."""
+
+
+@dataclass(frozen=True, eq=False)
+class Loader(ABC):
+    """A block that can be read repeatedly: a small value to send to a worker."""
+
+    name: str  # For errors: the file and the row group
+    rows: int | None  # None if not known before reading
+
+    def place(self, row: int) -> tuple[str, int]:
+        """Return the name of the piece that holds a row, for errors, and the row's number in it."""
+        return self.name, row
+
+    @abstractmethod
+    def identity(self) -> str:
+        """Return a text that identifies the block's data, for checkpoints."""
+
+    @abstractmethod
+    def read(self, need: Need) -> Iterator[tuple[Any, Any, Any]]:
+        """Yield inputs, targets and weights of consecutive rows, at most about ``CHUNK`` at a time."""
+
+    def parts(self, first: int, need: Need) -> Iterator[Part]:
+        """Read the block and check what it holds; ``first`` is the number of its first row."""
+        done = 0
+        for chunk in self._chunks(need):
+            n = len(next(array for array in chunk if array is not None))
+            wanted = [a if want else None for a, want in zip(chunk, (need.X, need.y, need.weight), strict=True)]
+            for rows in spans(n, CHUNK):
+                there = np.arange(done + rows.start, done + rows.stop, dtype=np.int64)
+                part = _part(self, first, there, *(None if a is None else a[rows] for a in wanted))
+                if part.index.size:
+                    yield part
+            done += n
+        if self.rows is not None and done != self.rows:
+            raise BlockError(f"{self.name}: has {done:,} rows now, but had {self.rows:,} when it was opened.")
+
+    def _chunks(self, need: Need) -> Iterator[tuple[Any, Any, Any]]:
+        try:
+            yield from self.read(need)
+        except (BlockError, MemoryError):
+            raise
+        except Exception as error:
+            raise BlockError(f"{self.name}: cannot be read ({type(error).__name__}: {error}).") from error
+
+
+def _part(loader: Loader, first: int, there: NDArray[np.int64], X: Any, y: Any, weight: Any) -> Part:
+    """Checked rows of a block, without those of weight zero; ``there`` are their numbers."""
+    inputs = np.empty((there.size, 0)) if X is None else _numbers(loader, "X", X, there)
+    targets = None if y is None else np.asarray(y)
+    if targets is not None and targets.dtype.kind == "f":
+        targets = _numbers(loader, "the target", targets, there)
+    if weight is None:
+        return Part(inputs, targets, None, first + there)
+    w = _numbers(loader, "the weight", weight, there).astype(np.float64, copy=False)
+    if np.any(w < 0):
+        raise BlockError(f"{loader.name}: a weight is {w.min():.3g} < 0 (row {there[w.argmin()]} there).")
+    part = Part(inputs, targets, w, first + there)
+    return part if np.all(w > 0) else part.take(w > 0)
+
+
+def _numbers(loader: Loader, what: str, values: Any, there: NDArray[np.int64]) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiub":
+        raise BlockError(f"{loader.name}: {what} must be numbers, got {array.dtype}.")
+    if array.dtype != np.float32:
+        array = array.astype(np.float64, copy=False)
+    if not np.all(np.isfinite(array)):
+        bad = np.argwhere(~np.isfinite(array))[0]
+        value = "NaN or missing values" if np.isnan(array[tuple(bad)]) else "infinity"
+        if what == "X":
+            columns = getattr(loader, "columns", None)  # of a table
+            what = f"column {bad[1]}" if columns is None else f"column {columns.inputs[bad[1]]!r}"
+        name, row = loader.place(int(there[bad[0]]))
+        raise BlockError(f"{name}: {what} holds {value} (row {row} there); remove such rows, or fill them in.")
+    return np.ascontiguousarray(array)
 
 
 @dataclass(frozen=True)
@@ -135,7 +215,9 @@ def opened(source: Any, target: Any, weight: Any, columns: Any, rows: int) -> Op
     if all(isinstance(each, str | os.PathLike) for each in several):
         return _files([path for each in several for path in _paths_of(each)], target, weight, columns, rows)
     if is_dask(source):
-        return _dask(source, target, weight, columns)
+        from gramian.data.cluster import opened_dask
+
+        return opened_dask(source, target, weight, columns)
     if several is source and all(callable(each) for each in several):
         return _calls(source, target, weight, columns)
     return _arrays(source, target, weight, columns, rows)
@@ -290,7 +372,7 @@ def _arrays(source: Any, target: Any, weight: Any, columns: Any, rows: int) -> O
         target = target if given[0] is None else values(target)
         weight = weight if given[1] is None else values(weight)
     X = source if isinstance(source, np.ndarray) else np.asarray(source)
-    _check_matrix(X, columns, "an array")
+    check_matrix(X, columns, "an array")
     y, w = (None if v is None else v if isinstance(v, np.ndarray) else np.asarray(v) for v in (target, weight))
     for what, v in (("target", y), ("weight", w)):
         if v is not None and (v.ndim == 0 or v.shape[0] != X.shape[0]):
@@ -310,7 +392,8 @@ def _are_names(value: Any, frame: Any, own: Any) -> bool:
     return len(value) != len(frame) or all(v in own for v in value)
 
 
-def _check_matrix(X: Any, columns: Any, what: str) -> None:
+def check_matrix(X: Any, columns: Any, what: str) -> None:
+    """Raise unless X is rows of numbers without column names."""
     if columns is not None:
         raise ValueError(f"columns= selects columns by name, but {what} has no column names; select its columns first.")
     if X.ndim != 2:
@@ -329,11 +412,11 @@ class Call(Loader):
         return f"{self.name} {self.columns}"
 
     def read(self, need: Need) -> Iterator[tuple[Any, Any, Any]]:
-        yield _triple(self.function(), self.columns, self.name, need)
+        yield split_rows(self.function(), self.columns, self.name, need)
 
 
-def _triple(value: Any, columns: ColumnRoles | None, name: str, need: Need) -> tuple[Any, Any, Any]:
-    """Inputs, targets and weights from a tuple of arrays or a table."""
+def split_rows(value: Any, columns: ColumnRoles | None, name: str, need: Need) -> tuple[Any, Any, Any]:
+    """Return inputs, targets and weights from a tuple of arrays or a table."""
     if columns is not None:
         return columns.split(_as_table(value, name, columns.wanted(need)), name, need)
     several = value if isinstance(value, tuple) else (value,)
@@ -373,61 +456,6 @@ def _calls(functions: Sequence[Any], target: Any, weight: Any, columns: Any) -> 
     if chosen is None:
         return Opened(loaders, None, None, isinstance(first, tuple))
     return Opened(loaders, chosen.inputs, len(chosen.inputs), target is not None)
-
-
-@dataclass(frozen=True, eq=False)
-class DaskBlock(Loader):
-    """Partitions of Dask collections, computed by the worker that needs them."""
-
-    pieces: tuple[Any, ...]  # Delayed X, and y and weight or ``None``
-    columns: ColumnRoles | None  # Roles of the columns of a data frame
-    token: str  # Dask's name for the collection
-    persisted: bool = False  # Whether the cluster holds it, so that only its workers can read it
-
-    def identity(self) -> str:
-        return f"{self.token} {self.name} {self.columns}"
-
-    def read(self, need: Need) -> Iterator[tuple[Any, Any, Any]]:
-        import dask
-
-        computed = dask.compute(*self.pieces, scheduler="synchronous")
-        yield _triple(computed if self.columns is None else computed[0], self.columns, self.name, need)
-
-
-def _dask(source: Any, target: Any, weight: Any, columns: Any) -> Opened:
-    chosen = None
-    if hasattr(source, "npartitions") and hasattr(source, "columns"):
-        chosen = ColumnRoles.among([str(c) for c in source.columns], columns, target, weight)
-        source = source[chosen.wanted(Need())]
-        pieces = [(piece,) for piece in source.to_delayed()]
-        sizes: list[int | None] = [None] * len(pieces)
-    else:
-        _check_matrix(source, columns, "a Dask array")
-        source = source.rechunk({1: -1})
-        sizes = [None if np.isnan(c) else int(c) for c in source.chunks[0]]
-        aligned = [_aligned(what, v, source) for what, v in (("target", target), ("weight", weight))]
-        pieces = list(zip(source.to_delayed().ravel(), *aligned, strict=True))
-    token = str(getattr(source, "name", getattr(source, "_name", "")))
-    persisted = any(type(value).__name__ == "Future" for value in dict(source.__dask_graph__()).values())
-    parts = enumerate(zip(pieces, sizes, strict=True))
-    loaders = [DaskBlock(f"partition {i}", n, piece, chosen, token, persisted) for i, (piece, n) in parts]
-    names = None if chosen is None else chosen.inputs
-    return Opened(loaders, names, int(source.shape[1]) if names is None else len(names), target is not None)
-
-
-def _aligned(what: str, v: Any, X: Any) -> list[Any]:
-    """Partitions of a target or weight, split like X."""
-    if v is None:
-        return [None] * X.numblocks[0]
-    if not is_dask(v):
-        import dask.array as da
-
-        v = da.from_array(np.asarray(v), chunks=X.chunks[0] if np.ndim(v) == 1 else (X.chunks[0], -1))
-    if v.shape[0] != X.shape[0] and not (np.isnan(v.shape[0]) or np.isnan(X.shape[0])):
-        raise ValueError(f"{what} must have {X.shape[0]:,} rows, as the source has; got {v.shape[0]:,}.")
-    if v.chunks[0] != X.chunks[0]:
-        v = v.rechunk({0: X.chunks[0]})
-    return list((v if v.ndim == 1 else v.rechunk({1: -1})).to_delayed().ravel())
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from gramian.gram.card.cuda import room
-from gramian.gram.card.engine import Card
+from gramian.gram.gpu.cuda import room
+from gramian.gram.gpu.engine import Card
 from gramian.kernels.points import Points, to_numpy
 
 ROOTS, FIRST = 10, 4096
@@ -44,10 +44,8 @@ class CardPreconditioner:
         self.dtype = torch.float32 if narrow else torch.float64
         with room(engine.device, f"the preconditioner of {n:,} rows"):
             most = max(min(n // 4, engine.free // SHARE // (self.dtype.itemsize * n)), 1)
-            rank, drawn = (
-                int(min(max(ROOTS * np.sqrt(n), 1), FIRST, most)),
-                check_random_state(random_state).permutation(n),
-            )
+            rank = int(min(max(ROOTS * np.sqrt(n), 1), FIRST, most))
+            drawn = check_random_state(random_state).permutation(n)
             lower = self._lower(A, B, drawn[:rank])
             ridge = float(ridges.min()) / float(np.square(scale).mean())
             if (more := best_rank(to_numpy(lower.diagonal()), n, ridge, most)) > rank:

@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gramian.gram.card.factor import CardFactor
+from gramian.gram.gpu.factor import CardFactor
 from gramian.kernels.distances import EPS
 from gramian.kernels.points import to_numpy
 
-STEPS, TARGET = 100, 1e-12
-"""Most iterations of conjugate gradients, and the recursive residual at which they stop."""
+STEPS, TARGET, ROUGH = 100, 1e-12, 1e-6
+"""Most iterations of conjugate gradients; the residual at which they stop for solutions, and for variances."""
 TRIES = 6
 """How often the jitter is raised, tenfold each time, until there is a factor."""
 
@@ -22,7 +22,7 @@ TRIES = 6
 class RefinedFactor(CardFactor):
     """A factor in single precision of the matrix with jitter; solutions are those of the matrix without it.
 
-    Its pivots and determinant are good to single precision only: for solves alone.
+    Its pivots and determinant are good to single precision only: for solves and variances.
     """
 
     dtype = torch.float32
@@ -43,7 +43,16 @@ class RefinedFactor(CardFactor):
     def solve(self, B: NDArray[Any]) -> NDArray[np.float64]:
         """Return the solution Z of ``(S K S + D) Z = B``: B (n,) or (n, k)."""
         right = torch.as_tensor(B, device=self.lower.device).reshape(self.n, -1)
-        least = TARGET * right.norm(dim=0)
+        return to_numpy(self._solved(right, TARGET)[0]).reshape(B.shape)
+
+    def _halves(self, K: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        # With V = A⁻¹Kᵀ - E, the symmetric part of Vᵀ(2Kᵀ - AV) is K A⁻¹ Kᵀ - EᵀAE: the error counts squared.
+        V, residual = self._solved(K.T, ROUGH)
+        return V, K.T + residual
+
+    def _solved(self, right: torch.Tensor, target: float) -> tuple[torch.Tensor, torch.Tensor]:
+        """The solution by conjugate gradients and its residual: right (n, k)."""
+        least = target * right.norm(dim=0)
         x, r = torch.zeros_like(right), right.clone()
         z = self._rough(r)
         p, rz = z, (r * z).sum(dim=0)
@@ -57,7 +66,7 @@ class RefinedFactor(CardFactor):
             z = self._rough(r)
             before, rz = rz, (r * z).sum(dim=0)
             p = z + _over(rz, before) * p
-        return to_numpy(x).reshape(B.shape)
+        return x, r
 
     def _rough(self, r: torch.Tensor) -> torch.Tensor:
         """The solution by the factor alone; columns are normalised, to stay in the range of single precision."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gramian.gram.card.triton_source import Expression, Pair
+from gramian.gram.gpu.triton_source import Expression, Pair
 
 UNROLLED = 16
 """Up to this many inputs the loop over them is unrolled, and the rows are read once."""

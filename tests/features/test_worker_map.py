@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from gramian.data.passes import Held
+from gramian.features.base import WorkerMap
 from gramian.features.fourier import FourierFeatures
 from gramian.features.nystrom import Nystroem
 from gramian.kernels import RBF
-from gramian.solvers.in_features.worker_map import WorkerMap, strips_of
 
 
 @pytest.mark.parametrize("features", [Nystroem(RBF(1.0), n_components=9), FourierFeatures(RBF(1.0), n_components=9)])
@@ -40,5 +40,5 @@ def test_float32_rows_in_float64(rng):
 
 def test_strips_cover_all_rows(rng):
     X = rng.standard_normal((1000, 2))
-    heights = [part.index.size for part in strips_of(iter([Held(X).all]), 2**14)]
+    heights = [part.index.size for part in Held(X).all.strips(2**14)]
     assert heights == [256, 256, 256, 232]

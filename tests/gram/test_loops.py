@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gramian.gram.inner import fill_waves
+from gramian.gram.loops import fill_waves
 
 
 @pytest.mark.parametrize(("m", "size"), [(7, 14), (7, 13), (5, 5), (64, 128)])

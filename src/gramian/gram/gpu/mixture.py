@@ -10,9 +10,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gramian.gram.card.cuda import SCRATCH, free_memory, room
+from gramian.gram.gpu.cuda import panels, room
 from gramian.kernels.points import to_numpy
-from gramian.resources import spans
 
 COPIES = 5
 """Arrays of a block that are alive at once, about: joint densities, posteriors and their intermediates."""
@@ -80,10 +79,9 @@ class CardMixtureRows:
         """Slices of rows; the rows, centred; ``(1, x, quadratics)`` or the rows again; and joint densities."""
         d, K = self.X.shape[1], len(of.means)
         width = COPIES * K + 3 * d + (0 if of.natural is None else 2 * of.natural.shape[1])
-        height = max(min(SCRATCH, free_memory(self.device) // 4) // (8 * width), 1)
         natural = None if of.natural is None else self._put(of.natural)
         means, factors, constants = map(self._put, (of.means, of.factors, of.constants))
-        for rows in spans(self.X.shape[0], height):
+        for rows in panels(self.X.shape[0], 8 * width, self.device):
             x = self.X[rows].to(torch.float64) - self.centre
             if natural is not None:
                 phi = _features(x, of.full)

@@ -13,9 +13,9 @@ if not torch.cuda.is_available():
 pytest.importorskip("triton")
 
 from gramian.gram import Gram, LowRank, SymmetricGram  # noqa: E402
-from gramian.gram.card import cuda, engine, fused, landmarks  # noqa: E402
-from gramian.gram.card.landmarks import best_rank  # noqa: E402
-from gramian.gram.card.triton_source import expression, generated  # noqa: E402
+from gramian.gram.gpu import cuda, engine, fused, preconditioner  # noqa: E402
+from gramian.gram.gpu.preconditioner import best_rank  # noqa: E402
+from gramian.gram.gpu.triton_source import expression, generated  # noqa: E402
 from gramian.kernels import (  # noqa: E402
     RBF,
     Constant,
@@ -144,8 +144,12 @@ def test_half_of_the_tiles_give_the_product_of_all(kernel, double):
     assert not fused.Fused(kernel, K._A[:200], K._B, double, torch.device(DEVICE)).symmetric
 
 
+@pytest.mark.parametrize("little", [False, True])
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
-def test_parts_and_derivatives(kernel, rows):
+def test_parts_and_derivatives(kernel, little, rows, monkeypatch):
+    if little:  # several panels
+        monkeypatch.setattr(cuda, "MODEST", 0)
+        monkeypatch.setattr(cuda, "SCRATCH", 200_000)
     (X, Y), rng = rows, np.random.default_rng(2)
     ours, theirs = Gram(kernel, X, device="cuda"), Gram(kernel, X)
     close(ours.dense(), theirs.dense(), 1e-12)
@@ -156,6 +160,9 @@ def test_parts_and_derivatives(kernel, rows):
     np.testing.assert_allclose(ours.vjp(W), theirs.vjp(W), rtol=1e-9, atol=1e-9 * N)
     v = rng.standard_normal(M)
     close(Gram(kernel, X, Y, device="cuda").grad_inputs(v), Gram(kernel, X, Y).grad_inputs(v), 1e-10)
+    V = rng.standard_normal((N, 40))
+    close(ours @ V, theirs @ V, 1e-12)
+    close(Gram(kernel, X, Y, device="cuda").T @ V, Gram(kernel, X, Y).T @ V, 1e-12)
 
 
 @pytest.mark.parametrize("d", [1, 20, 45, 70])
@@ -168,6 +175,16 @@ def test_more_inputs_than_a_tile_is_deep(kernel, d):
     close(SymmetricGram(K, dtype=np.float32) @ v, want, 2e-6)
     close(K @ v, want, 1e-13)
     close(Gram(kernel, X[:60], X[60:], device="cuda").T @ v[:60], Gram(kernel, X[:60], X[60:]).T @ v[:60], 1e-13)
+
+
+@pytest.mark.parametrize("kernel", [RBF(40.0), Laplace(900.0)], ids=repr)
+def test_two_thousand_inputs_go_by_slices(kernel):
+    rng = np.random.default_rng(0)
+    X, v = rng.standard_normal((60, 2000)), rng.standard_normal(60)
+    want = Gram(kernel, X) @ v
+    K = Gram(kernel, X, device="cuda")
+    close(SymmetricGram(K, dtype=np.float32) @ v, want, 2e-6)
+    close(K @ v, want, 1e-13)
 
 
 def test_far_from_the_origin_and_far_apart():
@@ -219,7 +236,7 @@ def test_a_preconditioner_grows_where_the_spectrum_and_the_ridge_ask_for_it():
 
 
 def test_a_large_preconditioner_solves_with_its_low_rank_approximation(rows, monkeypatch):
-    monkeypatch.setattr(landmarks, "FIRST", 5)
+    monkeypatch.setattr(preconditioner, "FIRST", 5)
     X, ridge = rows[0], np.array([1e-3])
     K = Gram(RBF(1.0), X, device="cuda")
     found = K.card.preconditioner(K._A, K._B, ridge, np.ones((1, 1)), False, 0)

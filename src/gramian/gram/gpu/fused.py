@@ -15,8 +15,8 @@ import numpy as np
 import torch
 import triton
 
-from gramian.gram.card.triton_loop import COLUMNS, ROWS, WHOLE, Side, source, symmetric_source
-from gramian.gram.card.triton_source import LOG2_E, Pair, expression
+from gramian.gram.gpu.triton_loop import COLUMNS, ROWS, WHOLE, Side, source, symmetric_source
+from gramian.gram.gpu.triton_source import LOG2_E, Pair, expression
 from gramian.kernels import Kernel
 from gramian.kernels.distances import EPS, LOSS
 from gramian.kernels.points import Points, same_pairs

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gramian.gram.card.cuda import room
-from gramian.gram.card.engine import Card
+from gramian.gram.gpu.cuda import room
+from gramian.gram.gpu.engine import Card
 from gramian.gram.threads import DERIVATIVE_TILES
 from gramian.kernels.points import Points, to_numpy
 from gramian.resources import readable, run, spans
@@ -39,7 +39,7 @@ class CardFactor:
         if needed > free:
             raise MemoryError(
                 f"the factor of {self.n:,} rows takes {readable(needed)} and {readable(free)} are free on the card, "
-                f"room for {most:,} rows; use solver='pcg', an approximation, or device=None."
+                f"room for {most:,} rows; use fewer, solver='pcg' where there is one, an approximation, or device=None."
             )
         with room(engine.device, f"the factor of {self.n:,} rows"):
             self.lower, self.failed = self._factorise()
@@ -125,9 +125,21 @@ class CardFactor:
         out = torch.empty(len(new), dtype=torch.float64, device=self.lower.device)
         with room(engine.device, f"the variance of {len(new):,} rows"):
             for rows in engine.tiles(new, cross._B, 2):
-                K = engine.kernel.tile(new[rows], cross._B) * self.scale.T
-                out[rows] = (torch.linalg.solve_triangular(self.lower, K.T, upper=False) ** 2).sum(dim=0)
+                left, right = self._halves(engine.kernel.tile(new[rows], cross._B) * self.scale.T)
+                out[rows] = (left * right).sum(dim=0)
         return to_numpy(out)
+
+    def explained_jointly(self, K: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return ``K A⁻¹ Kᵀ``: K (m, n) → (m, m)."""
+        with room(self.engine.device, f"the covariance of {len(K):,} rows"):
+            left, right = self._halves(torch.as_tensor(K, device=self.lower.device))
+            found = left.T @ right
+            return to_numpy(0.5 * (found + found.T))
+
+    def _halves(self, K: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Two matrices with ``½(Pᵀ R + Rᵀ P) = K A⁻¹ Kᵀ``: K (m, n) → (n, m) each."""
+        white = torch.linalg.solve_triangular(self.lower, K.T, upper=False)
+        return white, white
 
     def evidence_vjp(self, left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ``½ Σ W ∘ ∂K/∂theta`` with ``W = left rightᵀ - S A⁻¹ S``, by panels: left, right (n, t) → (p,).

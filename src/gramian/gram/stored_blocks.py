@@ -85,7 +85,7 @@ class StoredBlocks:
         """Add the stored blocks by compiled code, where V is a single long vector; return the blocks that remain."""
         if V.shape[1] != 1 or V.shape[0] < COMPILED or not self._starts.size:
             return blocks
-        from gramian.gram.inner import add_blocks
+        from gramian.gram.loops import add_blocks
 
         mine = np.array([i for i in blocks if i < len(self._starts)], dtype=np.int64)
         add_blocks(self._pool, self._starts, self._corners, mine, V[:, 0], total[:, 0])
