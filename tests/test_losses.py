@@ -31,13 +31,17 @@ def values(loss, y, rng):
     return rng.normal(0.0, 1.5, y.shape)
 
 
+def differences(function, f, y, rng, h=1e-6):
+    """A random direction, and the slope of a function along it."""
+    direction = rng.standard_normal(f.shape)
+    return direction, (function(f + h * direction, y) - function(f - h * direction, y)) / (2 * h)
+
+
 @pytest.mark.parametrize("loss", CASES, ids=repr)
 def test_gradient_is_the_finite_difference(loss, rng):
     y = targets(loss, rng)
     f = values(loss, y, rng)
-    direction = rng.standard_normal(f.shape)
-    h = 1e-6
-    numeric = (loss.value(f + h * direction, y) - loss.value(f - h * direction, y)) / (2 * h)
+    direction, numeric = differences(loss.value, f, y, rng)
     exact = loss.gradient(f, y) * direction
     np.testing.assert_allclose(exact.sum(axis=1) if loss.coupled else exact, numeric, atol=1e-5, rtol=1e-5)
 
@@ -46,9 +50,7 @@ def test_gradient_is_the_finite_difference(loss, rng):
 def test_curvature_is_the_finite_difference(loss, rng):
     y = targets(loss, rng)
     f = values(loss, y, rng)
-    direction = rng.standard_normal(f.shape)
-    h = 1e-6
-    numeric = (loss.gradient(f + h * direction, y) - loss.gradient(f - h * direction, y)) / (2 * h)
+    direction, numeric = differences(loss.gradient, f, y, rng)
     D = loss.curvature(f, y)
     exact = np.einsum("icd,id->ic", D, direction) if loss.coupled else D * direction
     wrong = np.abs(exact - numeric) > 1e-5 * (1 + np.abs(exact))

@@ -104,7 +104,7 @@ def remembering(ours: Kernel, theirs: Any) -> Kernel:
     made, like = replace(ours), clone(theirs)  # type: ignore[type-var]
     values = {p.name: p.value for p in ours.all_parameters()}
     for name, value in values.items():
-        path, back = _there(like, name)
+        path, back = there(like, name)
         known = like.get_params()
         if path in known:
             like.set_params(**{path: back(np.asarray(value)) if np.ndim(value) else back(value)})
@@ -112,19 +112,13 @@ def remembering(ours: Kernel, theirs: Any) -> Kernel:
     return made
 
 
-def their_name(kernel: Kernel, name: str) -> str:
-    """Return scikit-learn's name for a parameter of a translated kernel; for other kernels, the name itself."""
-    theirs = vars(kernel).get("theirs")
-    return name if theirs is None else _there(theirs, name)[0]
-
-
 _NAMES = {"lengthscale": "length_scale", "value": "constant_value", "noise": "noise_level", "period": "periodicity"}
 _STEPS = {"left": "k1", "right": "k2", "kernel": "kernel"}
 _GAMMAS: dict[str, Any] = {"rbf": lambda length: 0.5 / length**2, "laplacian": lambda length: 1.0 / length}
 
 
-def _there(theirs: Any, name: str) -> tuple[str, Any]:
-    """The name of a parameter in scikit-learn's kernel, and the function from our value to theirs."""
+def there(theirs: Any, name: str) -> tuple[str, Any]:
+    """Return the name of a parameter in scikit-learn's kernel, and the function from our value to theirs."""
     path = ""
     for part in name.split("."):
         kind = type(theirs).__name__

@@ -1,95 +1,160 @@
-"""Kernel algebra: sums and products of kernels, and the functions behind ``+``, ``*``, ``exp`` and ``polynomial``."""
+"""Kernel algebra: functions of the values of other kernels, their sums, products and multiples."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from functools import cache
 from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.kernels import points
+from gramian.kernels import objects, points
 from gramian.kernels.base import Kernel, kernel
-from gramian.kernels.objects import Callable
-from gramian.kernels.points import Array
-from gramian.kernels.pointwise import Compound, Exp, PolynomialOf, Scaled, Values
+from gramian.kernels.constant import Constant
+from gramian.kernels.points import Array, Points, namespace
 from gramian.kernels.spectral import Mixture
-from gramian.kernels.stationary import Constant
+from gramian.kernels.tunable import FREE, Bounds
+
+Values = Callable[[int], Array]
 
 
-def _as_kernel(value: Any) -> Any:
-    """Wrap a plain function of two objects as a kernel; return anything else unchanged."""
-    return Callable(value) if callable(value) and not isinstance(value, Kernel | type) else value
+class Compound(Kernel):
+    """A function g of the values of other kernels: ``_apply`` is g, ``_inside`` its chain rule."""
+
+    compound: ClassVar[bool] = True
+
+    def _apply(self, *values: Array) -> Array:
+        """g of the operands' values; may overwrite the first."""
+        raise NotImplementedError(f"{self.name} must define _apply(*values).")
+
+    def _inside(self, i: int, W: Array, value: Values) -> Array:
+        """W ∂g/∂k_i, the weights on operand i; ``value(j)`` returns the values of operand j."""
+        return W
+
+    def _own(self, W: Array, value: Values) -> NDArray[np.float64]:
+        """Σ W ∂g/∂theta over the kernel's own parameters."""
+        return np.zeros(0)
+
+    def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
+        first, *others = zip(self.children, A.children, B.children, strict=True)
+        return self._apply(first[0].tile(*first[1:], out), *(child.tile(a, b) for child, a, b in others))
+
+    def diagonal(self, A: Points) -> Array:
+        return self._apply(*(child.diagonal(a) for child, a, _ in self._operands(A, None)))
+
+    def tile_vjp(self, A: Points, B: Points | None, W: Array) -> NDArray[np.float64]:
+        operands = self._operands(A, B)
+        value = cache(lambda i: operands[i][0]._values(*operands[i][1:]))
+        parts = [self._own(W, value)]
+        for i, (child, a, b) in enumerate(operands):
+            if child._size:
+                parts.append(child._vjp(a, b, self._inside(i, W, value)))
+        return np.concatenate(parts)
+
+    def diagonal_vjp(self, A: Points, w: Array) -> NDArray[np.float64]:
+        return self.tile_vjp(A, None, w)
+
+    def tile_gradient(self, A: Points, B: Points | None, W: Array) -> Array:
+        operands = self._operands(A, B)
+        value = cache(lambda i: operands[i][0]._values(*operands[i][1:]))
+        return sum(child._gradient(a, b, self._inside(i, W, value)) for i, (child, a, b) in enumerate(operands))
+
+    def diagonal_gradient(self, A: Points, w: Array) -> Array:
+        return self.tile_gradient(A, None, w)
+
+    def _operands(self, A: Points, B: Points | None) -> list[tuple[Kernel, Points, Points | None]]:
+        """The operands, each with its own prepared rows; ``B`` is None on the diagonal."""
+        columns = (None,) * len(A.children) if B is None else B.children
+        return list(zip(self.children, A.children, columns, strict=True))
 
 
-def add(left: Any, right: Any) -> Kernel:
-    """Return the sum of two kernels, or of a kernel and a number >= 0."""
-    left, right = _as_kernel(left), _as_kernel(right)
-    if isinstance(left, Kernel) and isinstance(right, Kernel):
-        return Sum(left, right)
-    number, other = (left, right) if isinstance(right, Kernel) else (right, left)
-    if not isinstance(number, Real):
-        return NotImplemented
-    if number == 0:  # so that Python's sum() of a list of kernels works
-        return other
-    constant = Constant(float(number))
-    return Sum(constant, other) if other is right else Sum(other, constant)
+class Pointwise(Compound):
+    """A function φ of the values of one kernel: ``apply`` is φ, ``slope`` its derivative."""
 
+    kernel: Kernel
 
-def multiply(left: Any, right: Any) -> Kernel:
-    """Return the product of two kernels, or of a number >= 0 and a kernel."""
-    left, right = _as_kernel(left), _as_kernel(right)
-    if isinstance(left, Kernel) and isinstance(right, Kernel):
-        return Product(left, right)
-    number, other = (left, right) if isinstance(right, Kernel) else (right, left)
-    return Scaled(other, float(number)) if isinstance(number, Real) else NotImplemented
+    def apply(self, k: Array) -> Array:
+        """Return φ(k); may overwrite k.
 
+        Parameters
+        ----------
+        k : array
+            Values of the kernel inside.
 
-def exp(k: Kernel) -> Exp:
-    """Return exp(k(x, z)), the limit of polynomials of k.
+        Returns
+        -------
+        array
+            Values of this kernel.
+        """
+        raise NotImplementedError(f"{self.name} must define apply(k).")
 
-    Parameters
-    ----------
-    k : Kernel
-        A kernel.
+    def _apply(self, *values: Array) -> Array:
+        return self.apply(*values)
 
-    Returns
-    -------
-    Kernel
-        Its exponential.
+    def slope(self, k: Array) -> Array:
+        """Return φ'(k); may overwrite k.
 
-    Examples
-    --------
-    >>> from gramian.kernels import Linear, exp
-    >>> exp(Linear())([[1.0]], [[0.0]])
-    array([[1.]])
-    """
-    return Exp(k)
+        Parameters
+        ----------
+        k : array
+            Values of the kernel inside.
 
+        Returns
+        -------
+        array
+            Derivatives.
+        """
+        raise NotImplementedError(f"{self.name} must define slope(k).")
 
-def polynomial(k: Kernel, coefficients: Sequence[float]) -> PolynomialOf:
-    """Return c_0 + c_1 k + c_2 k² + ... with coefficients >= 0.
+    def by_parameter(self, k: Array) -> dict[str, list[Array]]:
+        """Return ∂φ/∂log(parameter), one array per number of every parameter.
 
-    Parameters
-    ----------
-    k : Kernel
-        A kernel.
-    coefficients : sequence of float
-        Lowest degree first.
+        Parameters
+        ----------
+        k : array
+            Values of the kernel inside; not to be overwritten.
 
-    Returns
-    -------
-    Kernel
-        The polynomial of the kernel.
+        Returns
+        -------
+        dict
+            Arrays of the shape of k.
+        """
+        return {}
 
-    Examples
-    --------
-    >>> from gramian.kernels import Linear, polynomial
-    >>> polynomial(Linear(), [1.0, 0.0, 2.0])([[1.0]], [[3.0]])
-    array([[19.]])
-    """
-    return PolynomialOf(k, coefficients)  # type: ignore[arg-type]
+    def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
+        A, B = super().prepare(X, Y)
+        for side in (A,) if Y is None else (A, B):
+            try:
+                inside = self.kernel.diagonal(side.children[0])
+            except ValueError:  # k(new, train) of a precomputed kernel has no diagonal
+                continue
+            points.check_range(self, self.apply, inside)
+        return A, B
+
+    def prepare_rows(self, X: Array, columns: Points) -> Points | None:
+        inner = self.kernel.prepare_rows(X, columns.children[0]) if type(self).prepare is Pointwise.prepare else None
+        if inner is None:
+            return None
+        points.check_range(self, self.apply, self.kernel.diagonal(inner))
+        return Points((), inner.ids, (inner,))
+
+    def _inside(self, i: int, W: Array, value: Values) -> Array:
+        return points.weighted(self.slope(value(0)), W)
+
+    def _own(self, W: Array, value: Values) -> NDArray[np.float64]:
+        if not self._own_free:
+            return np.zeros(0)
+        terms = self.by_parameter(value(0))
+        return self._pick({name: [points.inner(t, W) for t in ts] for name, ts in terms.items()})
+
+    def _sums_of_draws(self, counts: NDArray[np.intp], d: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Draw the frequencies of powers of the kernel: each is the sum of ``counts[i]`` draws."""
+        total = np.zeros((counts.size, d))
+        for j in range(int(counts.max(initial=0))):
+            total += np.where((counts > j)[:, None], self.kernel.frequencies(d, counts.size, rng), 0.0)
+        return total
 
 
 @kernel
@@ -176,3 +241,89 @@ class Product(Compound):
 
     def __repr__(self) -> str:
         return f"{self.left.bracketed(2)} * {self.right.bracketed(3)}"
+
+
+@kernel
+class Scaled(Pointwise):
+    """A number >= 0 times a kernel, written ``2.0 * k``.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel to scale.
+    factor : float
+        The factor, >= 0.
+    factor_bounds : pair of float or "fixed", default=(1e-5, 1e5)
+        Range in which it may be learned.
+
+    Examples
+    --------
+    >>> from gramian.kernels import RBF
+    >>> (2.0 * RBF(0.5)).diag([[1.0]])
+    array([2.])
+    """
+
+    kernel: Kernel
+    factor: float = 1.0
+    factor_bounds: Bounds = FREE
+    may_be_zero: ClassVar[tuple[str, ...]] = ("factor",)
+    additive: ClassVar[bool] = True
+    precedence: ClassVar[int] = 2
+
+    def apply(self, k: Array) -> Array:
+        return points.multiply(k, self.factor)
+
+    def slope(self, k: Array) -> Array:
+        return namespace(k).full_like(k, self.factor)
+
+    def _inside(self, i: int, W: Array, value: Values) -> Array:
+        return W * self.factor
+
+    def by_parameter(self, k: Array) -> dict[str, list[Array]]:
+        return {"factor": [k * self.factor]}
+
+    def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        return self.kernel.frequencies(d, size, rng)
+
+    def _density(self, W: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.factor * self.kernel._density(W)
+
+    def _spectral(self, d: int) -> Mixture:
+        return self.kernel._spectral(d) * self.factor
+
+    @property
+    def amplitude(self) -> float:
+        return self.factor * self.kernel.amplitude
+
+    def __repr__(self) -> str:
+        if self.factor_bounds != FREE:
+            return super().__repr__()
+        return f"{self.factor!r} * {self.kernel.bracketed(3)}"
+
+
+def _as_kernel(value: Any) -> Any:
+    """Wrap a plain function of two objects as a kernel; return anything else unchanged."""
+    return objects.Callable(value) if callable(value) and not isinstance(value, Kernel | type) else value
+
+
+def add(left: Any, right: Any) -> Kernel:
+    """Return the sum of two kernels, or of a kernel and a number >= 0."""
+    left, right = _as_kernel(left), _as_kernel(right)
+    if isinstance(left, Kernel) and isinstance(right, Kernel):
+        return Sum(left, right)
+    number, other = (left, right) if isinstance(right, Kernel) else (right, left)
+    if not isinstance(number, Real):
+        return NotImplemented
+    if number == 0:  # so that Python's sum() of a list of kernels works
+        return other
+    constant = Constant(float(number))
+    return Sum(constant, other) if other is right else Sum(other, constant)
+
+
+def multiply(left: Any, right: Any) -> Kernel:
+    """Return the product of two kernels, or of a number >= 0 and a kernel."""
+    left, right = _as_kernel(left), _as_kernel(right)
+    if isinstance(left, Kernel) and isinstance(right, Kernel):
+        return Product(left, right)
+    number, other = (left, right) if isinstance(right, Kernel) else (right, left)
+    return Scaled(other, float(number)) if isinstance(number, Real) else NotImplemented

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 import numpy as np
 from numpy.typing import NDArray
 
+from gramian.kernels.geometry import FeatureSpace
 from gramian.kernels.points import Array, Points, check_out, full, namespace, put, same_pairs, store
 from gramian.kernels.serialize import expression, plain
-from gramian.kernels.spectral import Mixture
+from gramian.kernels.spectral import SpectralMeasure
 from gramian.kernels.tunable import Tunable
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def _package() -> Any:
     return kernels
 
 
-class Kernel(Tunable):
+class Kernel(Tunable, FeatureSpace, SpectralMeasure):
     """A similarity k(x, z): symmetric, positive semi-definite, a frozen value that holds parameters and never data.
 
     Kernels are built by algebra: ``k1 + k2``, ``k1 * k2``, ``2.0 * k``, ``k ** 3``, ``exp(k)``,
@@ -138,6 +139,11 @@ class Kernel(Tunable):
             if theirs is None or name.startswith("_"):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             return getattr(theirs, name)
+
+    def _name_given(self, name: str) -> str:
+        """scikit-learn's name for a parameter of a kernel translated from one of theirs, else the name itself."""
+        theirs = vars(self).get("theirs")
+        return name if theirs is None else _package().adapted.there(theirs, name)[0]
 
     # ---- values -----------------------------------------------------------------------------------------------
 
@@ -203,175 +209,12 @@ class Kernel(Tunable):
         A, B = self.prepare(X, Y)
         return self.tile_gradient(A, B, self._weights(A, B, W))
 
-    def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Draw from the normalised spectral measure (Bochner).
-
-        ``k(x, z) = amplitude · E cos(ωᵀ(x - z))`` over the draws ω.
-
-        Parameters
-        ----------
-        d : int
-            Number of inputs.
-        size : int
-            Number of draws.
-        rng : numpy.random.Generator
-            The source of randomness.
-
-        Returns
-        -------
-        array of shape (size, d)
-            The draws.
-        """
-        raise TypeError(f"{self!r} has no known spectral measure; random Fourier features need a stationary kernel.")
-
-    def spectral_density(self, omega: Any) -> NDArray[np.float64]:
-        """Return the density S of the spectral measure: ``k(x, z) = ∫ S(ω) exp(iωᵀ(x - z)) dω`` (Bochner).
-
-        Its integral is k(x, x); divided by k(x, x), it is the probability density of ``frequencies``. With the unitary
-        Fourier transform κ̂ of the kernel, ``κ̂ = (2π)^(d/2) S``.
-
-        Parameters
-        ----------
-        omega : array-like of shape (m, d)
-            Angular frequencies; d is the number of inputs.
-
-        Returns
-        -------
-        array of shape (m,)
-            The density: in closed form for RBF, Matern, Laplace and RationalQuadratic, their multiples and sums; for
-            products, by quadrature to about 1e-10. A kernel whose measure has no density raises an error.
-
-        Examples
-        --------
-        >>> from gramian.kernels import RBF
-        >>> RBF(1.0).spectral_density([[0.0], [1.0]]).round(4)
-        array([0.3989, 0.242 ])
-        """
-        W = np.asarray(omega, dtype=np.float64)
-        if W.ndim != 2:
-            raise ValueError(f"omega must have shape (m, d), one column for each input; got {W.shape}.")
-        try:
-            return self._density(W)
-        except TypeError as error:
-            raise TypeError(f"{self!r} has no spectral density: {error}.") from None
-
-    def _density(self, W: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The density of the spectral measure: W (m, d) → (m,)."""
-        return self._spectral(W.shape[1]).density(W)
-
-    def _spectral(self, d: int) -> Mixture:
-        """The spectral measure for d inputs as a mixture."""
-        raise TypeError(f"the spectral measure of {self.name} is not known")
-
-    @property
-    def amplitude(self) -> float:
-        """The value k(x, x) of a stationary kernel: the total mass of its spectral measure."""
-        raise TypeError(f"{self!r} is not stationary: k(x, x) depends on x.")
-
     @staticmethod
     def _weights(A: Points, B: Points, W: Array) -> Array:
         W = W if hasattr(W, "shape") else np.asarray(W)
         if tuple(W.shape) != (len(A), len(B)):
             raise ValueError(f"W must have shape {(len(A), len(B))}, one weight per entry of the tile; got {W.shape}.")
         return namespace(W).astype(W, namespace(W).float64)  # sums over a tile are taken in float64
-
-    # ---- geometry of feature space ------------------------------------------------------------------------------
-
-    def norm(self, X: Any) -> Array:
-        """Return the lengths ‖ψ(x)‖ = √k(x, x) in feature space.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        array of shape (n,)
-            The lengths.
-        """
-        squares = self.diag(X)
-        return namespace(squares).sqrt(squares)
-
-    def distance(self, X: Any, Y: Any = None) -> Array:
-        """Return the distances ‖ψ(x) - ψ(z)‖ = √(k(x,x) - 2k(x,z) + k(z,z)) in feature space.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows.
-        Y : array-like of shape (m, d) or None, default=None
-            Others; ``None`` for X itself.
-
-        Returns
-        -------
-        array of shape (n, m)
-            The distances; because of cancellation, only to about half of the digits.
-
-        Examples
-        --------
-        >>> from gramian.kernels import RBF
-        >>> RBF(1.0).distance([[0.0]], [[1.0], [100.0]]).round(4)
-        array([[0.8871, 1.4142]])
-        """
-        return _package().geometry.distance(self, X, Y)
-
-    def angle(self, X: Any, Y: Any = None) -> Array:
-        """Return the angles between ψ(x) and ψ(z), the arc cosines of k(x,z) / √(k(x,x) k(z,z)).
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows.
-        Y : array-like of shape (m, d) or None, default=None
-            Others; ``None`` for X itself.
-
-        Returns
-        -------
-        array of shape (n, m)
-            Radians; π/2 where a length is zero.
-        """
-        return _package().geometry.angle(self, X, Y)
-
-    def distance_to_mean(self, X: Any, Y: Any = None, weights: Any = None) -> NDArray[np.float64]:
-        """Return the distances ‖ψ(x) - μ‖ to the mean μ of a set in feature space.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows.
-        Y : array-like of shape (m, d) or None, default=None
-            The set; ``None`` for X itself.
-        weights : array-like of shape (m,) or None, default=None
-            Weights >= 0 of the set; ``None`` for equal ones.
-
-        Returns
-        -------
-        array of shape (n,)
-            The distances.
-
-        Examples
-        --------
-        >>> from gramian.kernels import Linear
-        >>> Linear().distance_to_mean([[0.0]], [[1.0], [3.0]])
-        array([2.])
-        """
-        return _package().geometry.distance_to_mean(self, X, Y, weights)
-
-    def centred(self, rows: Any) -> Kernel:
-        """Return <ψ(x) - μ, ψ(z) - μ>, where μ is the mean of some rows in feature space.
-
-        Parameters
-        ----------
-        rows : array-like of shape (n, d), or sequence of objects
-            The rows.
-
-        Returns
-        -------
-        Kernel
-            The centred kernel; it stores the rows, and has no parameters to learn.
-        """
-        return _package().geometry.Centred(self, rows)
 
     # ---- the two steps behind every value: rows prepared once, then tiles ---------------------------------------
 
@@ -582,6 +425,11 @@ class Kernel(Tunable):
         return all(child.takes_sparse for child in self.children) if self.children else self.sparse
 
     @property
+    def tells_copies(self) -> bool:
+        """Whether a row and its copy are different objects: there is white noise in the tree."""
+        return any(child.tells_copies for child in self.children)
+
+    @property
     def tile_buffers(self) -> int:
         """Number of tile-sized arrays alive at once while a tile of the whole tree is computed."""
         return self.buffers - 1 + max((child.tile_buffers for child in self.children), default=1)
@@ -612,6 +460,21 @@ class Kernel(Tunable):
             A kernel whose diagonal is one (zero where k(x, x) is zero).
         """
         return _package().Normalized(self)
+
+    def centred(self, rows: Any) -> Kernel:
+        """Return <ψ(x) - μ, ψ(z) - μ>, where μ is the mean of some rows in feature space.
+
+        Parameters
+        ----------
+        rows : array-like of shape (n, d), or sequence of objects
+            The rows.
+
+        Returns
+        -------
+        Kernel
+            The centred kernel; it stores the rows, and has no parameters to learn.
+        """
+        return _package().Centred(self, rows)
 
     def compose(self, phi: Callable[[Any], Any]) -> Composed:
         """Return k(φ(x), φ(z)).

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,16 +17,23 @@ from scipy.spatial.distance import cdist
 
 from gramian.kernels import points
 from gramian.kernels.points import Array
+from gramian.resources import spans
 
 EPS = {name: float(np.finfo(name).eps) for name in ("float32", "float64")}
 
 # Cancellation error of a squared distance, in units of lengthscale², above which a slower method is used. A kernel
-# that is smooth at zero has an error of the same size; a rough one (Matérn with ν < 1) has its square root.
+# that is smooth at zero has an error of the same size; a rough one (Matérn with ν < 1) a larger one near zero.
 LOSS = {"smooth": {"float32": 1e-4, "float64": 1e-11}, "rough": {"float32": 1e-9, "float64": 1e-11}}
-SPARSE_LOSS = 1e-8
-"""Cancellation error of sparse rows above which a tile's rows are made dense and their differences taken."""
+SMALL_CELLS = 2**18
+"""Sparse rows of up to this many entries are made dense: faster, and rounded as dense rows are."""
 SPARSE_COLUMNS = 4096
-"""Up to this many columns, the rows of a tile may be made dense."""
+"""Up to this many columns, the rows of a tile may be made dense, and their differences taken."""
+SPARSE_LOSS = 1e-8
+"""The same error of wider rows above which they are refused."""
+NEAR = 1e-6
+"""Squared distances below which kernels that are rough at zero take differences."""
+CELLS = 2**18
+"""Entries of the differences that are computed at once."""
 
 FARTHEST = 1e280
 """Squared distances are capped here: kernels are at their limit, and nothing computed from them overflows."""
@@ -36,6 +43,20 @@ class DistanceRows:
     """Rows prepared for squared distances; weighted sums of their differences are one matrix product."""
 
     coordinates: Any
+    loss: float  # Cancellation error of a squared distance
+
+    def near_zero(self, other: DistanceRows, t: Array, weight: float) -> Array:
+        """Return ``t = weight · ‖x-z‖²`` where squared distances below ``NEAR`` come from differences: (n, m)."""
+        if self.loss == 0.0 or not isinstance(t, np.ndarray):
+            return t
+        i, j = np.nonzero(t < NEAR * weight if weight > 0 else t > NEAR * weight)
+        if not i.size:
+            return t
+        x, z = self.coordinates, other.coordinates
+        for some in spans(i.size, max(CELLS // x.shape[1], 1)):
+            D = x[i[some]] - z[j[some]]
+            t[i[some], j[some]] = weight * np.asarray((D.multiply(D) if points.is_sparse(D) else D * D).sum(axis=1))
+        return t
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -85,7 +106,7 @@ class Differences(DistanceRows):
 
     coordinates: Array  # (n, d): The scaled, centred rows
     dtype: Any  # The dtype of the tiles
-    loss: ClassVar[float] = 0.0
+    loss: float = 0.0
 
     def __getitem__(self, rows: Any) -> Differences:
         return Differences(self.coordinates[rows, ...], self.dtype)
@@ -120,14 +141,15 @@ class SparseRows(DistanceRows):
     coordinates: Any  # (n, d): The scaled rows
     norms: Array  # (n,): Their squared norms
     dtype: Any  # The dtype of the tiles
-    loss: float  # Cancellation error of a squared distance
+    loss: float = 0.0  # Cancellation error of a squared distance
+    apart: bool = False  # Whether differences are taken
 
     def __getitem__(self, rows: Any) -> SparseRows:
-        return SparseRows(self.coordinates[rows], self.norms[rows], self.dtype, self.loss)
+        return replace(self, coordinates=self.coordinates[rows], norms=self.norms[rows])
 
     def times_squared(self, other: SparseRows, weight: float, out: Array | None) -> Array:
         """Return ``weight · ‖x-z‖²`` for every pair: → (n, m)."""
-        if self.loss > SPARSE_LOSS:
+        if self.apart:
             return _by_differences(self.coordinates.toarray(), other.coordinates.toarray(), weight)
         t = points.multiply(points.matmul(self.coordinates, other.coordinates.T), -2.0)
         t = points.add(points.add(t, self.norms[:, None]), other.norms[None, :])
@@ -161,7 +183,10 @@ def rows_for_distances(
 ) -> tuple[DistanceRows, DistanceRows]:
     """Prepare two sets of rows for the fastest accurate method: X (n, d), Y (m, d), scale (1,) or (d,)."""
     if points.is_sparse(X) or points.is_sparse(Y):
-        return _sparse_pair(X, Y, scale)
+        if max(X.shape[0], Y.shape[0]) * X.shape[1] > SMALL_CELLS:
+            return _sparse_pair(X, Y, scale)
+        same, X = X is Y, X.toarray() if points.is_sparse(X) else X
+        Y = X if same else Y.toarray() if points.is_sparse(Y) else Y
     xp = points.namespace(X)
     with np.errstate(over="ignore", invalid="ignore"):
         left, right = centred(X, Y, scale)
@@ -196,7 +221,9 @@ def _sparse_pair(X: Any, Y: Any, scale: np.ndarray[Any, Any]) -> tuple[SparseRow
     right = left if X is Y else _sparse_rows(Y, scale)
     spread = max(float(rows.norms.max(initial=0.0)) for rows in (left, right))
     loss = EPS["float64"] * spread
-    if not loss <= SPARSE_LOSS and X.shape[1] > SPARSE_COLUMNS:
+    if not loss <= LOSS["smooth"]["float64"] and X.shape[1] <= SPARSE_COLUMNS:
+        return replace(left, apart=True), replace(right, apart=True)
+    if not loss <= SPARSE_LOSS:
         raise ValueError(
             f"sparse rows are up to {spread**0.5:.2g} lengthscales from the origin, where their distances lose "
             f"digits, and with {X.shape[1]} columns they are too wide to be made dense; scale the columns."
@@ -234,7 +261,7 @@ def _sparse_rows(X: Any, scale: np.ndarray[Any, Any]) -> SparseRows:
     Z = sp.csr_array(X, dtype=np.float64, copy=True)
     Z.sum_duplicates()
     Z.data /= scale[0] if scale.size == 1 else scale[Z.indices]
-    return SparseRows(Z, np.asarray(Z.multiply(Z).sum(axis=1)).ravel(), X.dtype, 0.0)
+    return SparseRows(Z, np.asarray(Z.multiply(Z).sum(axis=1)).ravel(), X.dtype)
 
 
 def cast(t: Array, dtype: Any, out: Array | None) -> Array:

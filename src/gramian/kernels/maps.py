@@ -1,18 +1,22 @@
-"""Kernels through maps of the objects: Normalized, Composed, RankOne, and the map Columns."""
+"""Kernels through maps of objects or of their features: Normalized, Centred, Composed, RankOne, and the map Columns."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gramian.kernels import points
+from gramian.kernels.algebra import Compound
 from gramian.kernels.base import Kernel, kernel
+from gramian.kernels.geometry import mean_similarities
+from gramian.kernels.objects import Precomputed
 from gramian.kernels.points import Array, Points
-from gramian.kernels.pointwise import Compound, Exp
+from gramian.kernels.pointwise import Exp
 from gramian.kernels.spectral import Mixture
 
 
@@ -155,6 +159,81 @@ class NormalizedExp(Normalizing):
 
     def __repr__(self) -> str:
         return f"exp({self.kernel!r}).normalized()"
+
+
+@kernel
+class Centred(Kernel):
+    """The inner product about the mean of some rows, ``<ψ(x) - μ, ψ(z) - μ>``, written ``k.centred(rows)``.
+
+    Its Gram matrix of the same rows is ``HKH``, H = I - 11ᵀ/n. It stores the rows, and has no parameters to learn.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel to centre.
+    rows : array-like of shape (n, d), or sequence of objects
+        The rows with mean μ, dense.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.kernels import Linear
+    >>> X = np.array([[1.0], [2.0], [6.0]])
+    >>> Linear().centred(X)(X)
+    array([[ 4.,  2., -6.],
+           [ 2.,  1., -3.],
+           [-6., -3.,  9.]])
+    """
+
+    kernel: Kernel
+    rows: Any
+    operands: ClassVar[tuple[str, ...]] = ()
+    buffers: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.kernel, Kernel):
+            raise TypeError(f"Centred: kernel must be a kernel, got {self.kernel!r}.")
+        if isinstance(self.kernel, Precomputed):
+            raise TypeError("Centred needs rows, and a precomputed Gram matrix has none; use KernelCenterer.")
+        if points.is_sparse(self.rows):
+            raise TypeError("Centred takes dense rows, got a sparse matrix; pass rows.toarray().")
+        held = points.raw_rows(self.rows)
+        object.__setattr__(self, "rows", tuple(tuple(r) if isinstance(r, list) else r for r in held.tolist()))
+
+    @cached_property
+    def _mean(self) -> float:
+        """‖μ‖²."""
+        return float(self._similarities(self._held()).mean())
+
+    def _held(self) -> Any:
+        return np.array(self.rows) if points.is_table(self.rows) else list(self.rows)
+
+    def _similarities(self, X: Any) -> NDArray[np.float64]:
+        """<ψ(x), μ> for some rows: → (n,)."""
+        return mean_similarities(self.kernel, X, self._held(), np.full(len(self.rows), 1.0 / len(self.rows)))
+
+    def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
+        A, B = self.kernel.prepare(X, Y)
+        left = self._shift(X, self.kernel.diagonal(A[:1]))
+        right = left if Y is None else self._shift(Y, left)
+        return Points((left,), A.ids, (A,)), Points((right,), B.ids, (B,))
+
+    def _shift(self, X: Any, like: Array) -> Array:
+        """The shift that centring subtracts for each row: <ψ(x), μ> - ‖μ‖²/2."""
+        return points.asarray(self._similarities(np.asarray(X) if points.is_foreign(X) else X) - self._mean / 2.0, like)
+
+    def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
+        K = self.kernel.tile(A.children[0], B.children[0])
+        return points.store(K - A.parts[0][:, None] - B.parts[0][None, :], out)
+
+    def diagonal(self, A: Points) -> Array:
+        return self.kernel.diagonal(A.children[0]) - 2.0 * A.parts[0]
+
+    def rounding(self, A: Points) -> float:
+        return 2.0 * self.kernel.rounding(A.children[0])
+
+    def __repr__(self) -> str:
+        return f"{self.kernel.bracketed(4)}.centred({len(self.rows)} rows)"
 
 
 @kernel

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.kernels import points
+from gramian.kernels.algebra import Compound
 from gramian.kernels.base import Kernel, kernel
 from gramian.kernels.points import Array, Points
-from gramian.kernels.pointwise import Compound
 from gramian.kernels.tunable import Bounds, Parameter, check_bounds, frozen
 
 SIGNED: tuple[float, float] = (-1e5, 1e5)

@@ -163,6 +163,9 @@ class Precomputed(Kernel):
             raise ValueError("k(x, x) is not known: a precomputed k(new, train) does not hold it; pass k(new, new).")
         return points.copy(A.parts[1])
 
+    def rounding(self, A: Points) -> float:
+        return float(np.finfo(np.float64).eps)  # entries are given, exact in float64 also if they come in float32
+
 
 FEW = 4
 """Columns are gathered one by one if the range of their indices is more than this many times their number."""

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from numbers import Real
 from typing import Any
 
-from gramian.kernels.algebra import exp, polynomial
 from gramian.kernels.base import Kernel
 from gramian.kernels.deserialize import known_kernels, nearest
 from gramian.kernels.maps import Columns
+from gramian.kernels.pointwise import exp, polynomial
 
 MAX_LENGTH = 10_000
 """Limit on the characters of an expression."""

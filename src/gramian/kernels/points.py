@@ -87,6 +87,16 @@ maximum = _in_place("maximum")
 minimum = _in_place("minimum")
 
 
+def inner(a: Array, b: Array) -> float:
+    """Return Σ a b over all entries."""
+    return float(np.vdot(a, b) if isinstance(a, np.ndarray) else namespace(a).sum(a * b))
+
+
+def weighted(a: Array, W: Array) -> Array:
+    """Return a W entry by entry, in the dtype of W; may overwrite a."""
+    return multiply(a, W) if a.dtype == W.dtype else a * W
+
+
 def squared_norms(a: Array) -> Array:
     """Return the sum of squares of every row, in float64: a (n, d) → (n,)."""
     if isinstance(a, np.ndarray):
@@ -254,17 +264,22 @@ def pick(K: Array, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Array:
     return K[rows, columns] if is_torch_array(K) else np.asarray(K)[rows, columns]
 
 
+def is_finite_table(X: Any) -> bool:
+    """Tell whether X is a NumPy array of rows of finite floating-point numbers, as far as their sum shows."""
+    if type(X) is not np.ndarray or X.dtype.char not in "df" or X.ndim != 2 or not X.size:
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(X.sum()))
+
+
 def vectors(X: Any, *, kernel: str, name: str = "X", sparse: bool = False) -> Array:
     """Check rows of numbers: X (n, d)."""
     if is_foreign(X):
         return _foreign(X, kernel, name)
     if is_sparse(X) and not sparse:
         raise TypeError(f"{kernel} takes dense {name}, got a sparse matrix; pass {name}.toarray().")
-    if type(X) is np.ndarray and X.dtype.char in "df" and X.ndim == 2 and X.size:
-        with np.errstate(over="ignore", invalid="ignore"):
-            finite = np.isfinite(X.sum())
-        if finite:
-            return X  # already valid
+    if is_finite_table(X):
+        return X
     try:
         kinds: Any = {"accept_sparse": "csr" if sparse else False, "dtype": [np.float64, np.float32]}
         return check_array(X, input_name=name, estimator=kernel, **kinds)

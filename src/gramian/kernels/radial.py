@@ -11,7 +11,7 @@ from scipy import special
 
 from gramian.kernels import points
 from gramian.kernels.base import ConstantDiagonal, kernel
-from gramian.kernels.distances import cast, lengthscales, rows_beside, rows_for_distances
+from gramian.kernels.distances import NEAR, cast, lengthscales, rows_beside, rows_for_distances
 from gramian.kernels.points import Array, Points
 from gramian.kernels.spectral import Mixture, over_variances, parts
 from gramian.kernels.tunable import FREE, Bounds
@@ -109,7 +109,9 @@ class Radial(ConstantDiagonal):
         return cast(self.profile(self._weighted(A, B, out)), A.parts[0].dtype, out)
 
     def _weighted(self, A: Points, B: Points, out: Array | None = None) -> Array:
-        return A.parts[0].times_squared(B.parts[0], self.weight, out)
+        a, b = A.parts[0], B.parts[0]
+        t = a.times_squared(b, self.weight, out)
+        return t if self.smooth else a.near_zero(b, t, self.weight)
 
     def _settled(self, A: Points, B: Points) -> Array:
         """The weighted distances for a derivative; for rough kernels, exactly zero between an object and itself."""
@@ -133,17 +135,22 @@ class Radial(ConstantDiagonal):
 
     def rounding(self, A: Points) -> float:
         loss: float = A.parts[0].loss
-        return max(super().rounding(A), loss if self.smooth else loss**0.5)
+        if not self.smooth:
+            loss = loss**0.5 if points.is_foreign(A.parts[0].coordinates) else 0.5 * loss * NEAR**-0.5
+        return max(super().rounding(A), loss)
 
     def _derivatives(self, A: Points, B: Points, W: Array) -> dict[str, Any]:
         t = self._settled(A, B)
         if isinstance(self.lengthscale, tuple):
-            return {"lengthscale": -2.0 * A.parts[0].second_moments(B.parts[0], self.slope(t) * W)}
-        s = t / self.weight
-        return {"lengthscale": -2.0 * float(points.namespace(W).sum(self.slope(t) * W * s))}
+            return {"lengthscale": -2.0 * A.parts[0].second_moments(B.parts[0], self._pulled(t, W))}
+        return {"lengthscale": -2.0 / self.weight * points.inner(self._pulled(points.copy(t), W), t)}
+
+    def _pulled(self, t: Array, W: Array) -> Array:
+        """W dk/ds; may overwrite t."""
+        return points.weighted(self.slope(t), W)
 
     def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
-        G = A.parts[0].pull(B.parts[0], self.slope(self._settled(A, B)) * W)
+        G = A.parts[0].pull(B.parts[0], self._pulled(self._settled(A, B), W))
         return points.namespace(G).astype(G * 2.0 / points.asarray(lengthscales(self, G.shape[1]), G), A.parts[0].dtype)
 
 
@@ -425,13 +432,13 @@ class Periodic(Gaussian):
         found = super()._derivatives(A, B, W)
         if isinstance(self.lengthscale, tuple):
             found["lengthscale"] = found["lengthscale"].reshape(2, -1).sum(axis=0)
-        M = self.slope(self._weighted(A, B)) * W
+        M = self._pulled(self._weighted(A, B), W)
         xp = points.namespace(M)
         by_period = -xp.sum(self._turning(A, B, M) * A.parts[1]) - xp.sum(self._turning(B, A, M.T) * B.parts[1])
         return found | {"period": float(by_period)}
 
     def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
-        G = self._turning(A, B, self.slope(self._weighted(A, B)) * W) / self.period
+        G = self._turning(A, B, self._pulled(self._weighted(A, B), W)) / self.period
         return points.namespace(G).astype(G, A.parts[0].dtype)
 
     def _turning(self, A: Points, B: Points, M: Array) -> Array:

@@ -14,6 +14,7 @@ import numpy as np
 from gramian.kernels.adapted import Adapted, remembering
 from gramian.kernels.base import Kernel
 from gramian.kernels.conditional import refuse_conditional
+from gramian.kernels.constant import Constant, White
 from gramian.kernels.deserialize import known_kernels, nearest
 from gramian.kernels.dot import Linear, Polynomial, Sigmoid
 from gramian.kernels.histograms import AdditiveChi2, Chi2
@@ -22,7 +23,6 @@ from gramian.kernels.points import is_sparse, matmul
 from gramian.kernels.power_distance import Laplace
 from gramian.kernels.radial import RBF, Matern, Periodic, RationalQuadratic
 from gramian.kernels.sobolev import Sobolev
-from gramian.kernels.stationary import Constant, White
 from gramian.kernels.tunable import Bounds
 
 SKLEARN = "sklearn.gaussian_process.kernels"

@@ -22,6 +22,75 @@ CHUNK = 1 << 21
 """Limit on profile values held at once."""
 
 
+class SpectralMeasure:
+    """The spectral measure of a stationary kernel (Bochner), as methods of the kernel."""
+
+    def frequencies(self: Any, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Draw from the normalised spectral measure (Bochner).
+
+        ``k(x, z) = amplitude · E cos(ωᵀ(x - z))`` over the draws ω.
+
+        Parameters
+        ----------
+        d : int
+            Number of inputs.
+        size : int
+            Number of draws.
+        rng : numpy.random.Generator
+            The source of randomness.
+
+        Returns
+        -------
+        array of shape (size, d)
+            The draws.
+        """
+        raise TypeError(f"{self!r} has no known spectral measure; random Fourier features need a stationary kernel.")
+
+    def spectral_density(self: Any, omega: Any) -> NDArray[np.float64]:
+        """Return the density S of the spectral measure: ``k(x, z) = ∫ S(ω) exp(iωᵀ(x - z)) dω`` (Bochner).
+
+        Its integral is k(x, x); divided by k(x, x), it is the probability density of ``frequencies``. With the unitary
+        Fourier transform κ̂ of the kernel, ``κ̂ = (2π)^(d/2) S``.
+
+        Parameters
+        ----------
+        omega : array-like of shape (m, d)
+            Angular frequencies; d is the number of inputs.
+
+        Returns
+        -------
+        array of shape (m,)
+            The density: in closed form for RBF, Matern, Laplace and RationalQuadratic, their multiples and sums; for
+            products, by quadrature to about 1e-10. A kernel whose measure has no density raises an error.
+
+        Examples
+        --------
+        >>> from gramian.kernels import RBF
+        >>> RBF(1.0).spectral_density([[0.0], [1.0]]).round(4)
+        array([0.3989, 0.242 ])
+        """
+        W = np.asarray(omega, dtype=np.float64)
+        if W.ndim != 2:
+            raise ValueError(f"omega must have shape (m, d), one column for each input; got {W.shape}.")
+        try:
+            return self._density(W)
+        except TypeError as error:
+            raise TypeError(f"{self!r} has no spectral density: {error}.") from None
+
+    def _density(self: Any, W: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The density of the spectral measure: W (m, d) → (m,)."""
+        return self._spectral(W.shape[1]).density(W)
+
+    def _spectral(self: Any, d: int) -> Mixture:
+        """The spectral measure for d inputs as a mixture."""
+        raise TypeError(f"the spectral measure of {self.name} is not known")
+
+    @property
+    def amplitude(self: Any) -> float:
+        """The value k(x, x) of a stationary kernel: the total mass of its spectral measure."""
+        raise TypeError(f"{self!r} is not stationary: k(x, x) depends on x.")
+
+
 @dataclass(frozen=True, eq=False)
 class Mixture:
     """The measure with density Σ_j weights_j Π_k Voigt(ω_k - centres_jk; variances_jk, widths_jk)."""

@@ -35,7 +35,9 @@ class Parameter:
     @property
     def free(self) -> bool:
         """Whether it is in theta: not fixed, and either signed or positive."""
-        return self.bounds != "fixed" and (self.signed or bool(np.all(self.values > 0)))
+        if self.bounds == "fixed" or self.signed:
+            return self.bounds != "fixed"
+        return self.value > 0 if isinstance(self.value, float) else bool(np.all(self.values > 0))
 
     @property
     def coordinates(self) -> NDArray[np.float64]:
@@ -63,6 +65,8 @@ class Parameter:
 
 def check_number(owner: str, name: str, value: Any, *, zero: bool = False, vector: bool = False) -> Number:
     """Check a parameter given by a user."""
+    if type(value) is float and 0.0 < value < np.inf:
+        return value
     try:
         if isinstance(value, str | bytes):
             raise TypeError
@@ -191,13 +195,13 @@ class Tunable:
         >>> (RBF(1.0) + White(0.1)).with_fields({"left.lengthscale": 3.0})
         RBF(3.0) + White(0.1)
         """
-        known = self.all_fields()
         own = {name: value for name, value in changes.items() if "." not in name}
         inside: dict[str, dict[str, Any]] = {}
         for operand, dot, name in (key.partition(".") for key in changes.keys() - own.keys()):
             inside.setdefault(operand, {})[name] = changes[f"{operand}{dot}{name}"]
-        if unknown := sorted((own.keys() - known.keys()) | (inside.keys() - set(self.operands))):
-            raise ValueError(f"{self!r} has parameters {list(known)}, not {unknown}.")
+        known = {field.name for field in fields(self)}  # type: ignore[arg-type]
+        if unknown := sorted((own.keys() - known) | (inside.keys() - set(self.operands))):
+            raise ValueError(f"{self!r} has parameters {list(self.all_fields())}, not {unknown}.")
         for operand, those in inside.items():
             own[operand] = own.get(operand, getattr(self, operand)).with_fields(those)
         return replace(self, **own)  # type: ignore[type-var]
@@ -214,7 +218,8 @@ class Tunable:
     @property
     def _size(self) -> int:
         """The number of entries of ``theta``."""
-        return sum(p.values.size for p in self._free)
+        own = sum(np.size(p.value) for p in self._own_parameters() if p.free)
+        return own + sum(child._size for child in self.children)
 
     @property
     def bounds(self) -> NDArray[np.float64]:
@@ -242,9 +247,17 @@ class Tunable:
         theta = np.asarray(theta, dtype=np.float64)
         if theta.shape != (self._size,):
             raise ValueError(f"theta must have shape {(self._size,)} for {self!r}, got {theta.shape}.")
-        ends = np.cumsum([p.values.size for p in self._free])
-        parts = zip(self._free, np.split(theta, ends), strict=False)  # the part after the last end is empty
-        return self.with_fields({p.name: p.at(part) for p, part in parts})
+        return self._taking(theta)[0]
+
+    def _taking(self, theta: NDArray[np.float64]) -> tuple[Self, NDArray[np.float64]]:
+        """The expression with the first entries of theta as its free parameters, and the entries that are left."""
+        changes: dict[str, Any] = {}
+        for p in self._own_parameters():
+            if p.free:
+                changes[p.name], theta = p.at(theta[: np.size(p.value)]), theta[np.size(p.value) :]
+        for name, child in zip(self.operands, self.children, strict=True):
+            changes[name], theta = child._taking(theta)
+        return self.with_fields(changes) if changes else self, theta
 
     def fix(self, *names: str) -> Self:
         """Return the kernel with some parameters fixed, that is, not in ``theta``.

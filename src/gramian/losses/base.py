@@ -136,6 +136,40 @@ def inside(u: Array, low: Array | float, high: Array | float, value: Array) -> A
     return np.where((u >= low - slack) & (u <= high + slack), value, np.inf)
 
 
+class _Smooth(Loss):
+    """A loss with second derivatives and a conjugate, so that Newton's method applies and fits have a duality gap."""
+
+    def curvature(self, f: Array, y: Array) -> Array:
+        """Return ∂²ℓ/∂f².
+
+        Parameters
+        ----------
+        f, y : array
+            Values and targets.
+
+        Returns
+        -------
+        array
+            Of the same shape; a matrix for each row if the loss is coupled.
+        """
+        raise NotImplementedError
+
+    def conjugate(self, u: Array, y: Array) -> Array:
+        """Return ``ℓ*(u) = sup_f u f - ℓ(f, y)``, which is infinite outside its domain.
+
+        Parameters
+        ----------
+        u, y : array
+            Slopes and targets.
+
+        Returns
+        -------
+        array
+            Of the same shape; a number for each row if the loss is coupled.
+        """
+        raise NotImplementedError
+
+
 class _PiecewiseLinear(Loss):
     """A loss with ``ℓ*(u) = u y + ε |u|`` on its domain [low, high]: slope low below y - ε, high above y + ε."""
 

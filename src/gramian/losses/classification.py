@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp, softmax, xlogy
 
-from gramian.losses.base import Loss, _PiecewiseLinear, inside
+from gramian.losses.base import Loss, _PiecewiseLinear, _Smooth, inside
 
 Array = NDArray[np.float64]
 
@@ -40,7 +40,7 @@ class Hinge(_Margin, _PiecewiseLinear):
 
 
 @dataclass(frozen=True)
-class SquaredHinge(_Margin):
+class SquaredHinge(_Margin, _Smooth):
     """``max(0, 1 - y f)² / 2``.
 
     Examples
@@ -57,41 +57,17 @@ class SquaredHinge(_Margin):
         return -y * np.maximum(1.0 - y * f, 0.0)
 
     def curvature(self, f: Array, y: Array) -> Array:
-        """Return one where y f < 1, zero elsewhere.
-
-        Parameters
-        ----------
-        f, y : array
-            Values and labels.
-
-        Returns
-        -------
-        array
-            Zeros and ones.
-        """
         return np.asarray(y * f < 1.0, dtype=np.float64)
 
     def domain(self, y: Array) -> tuple[Array, Array]:
         return np.where(y > 0, -np.inf, 0.0), np.where(y > 0, 0.0, np.inf)
 
     def conjugate(self, u: Array, y: Array) -> Array:
-        """Return ``u y + u² / 2`` where u y <= 0, infinity elsewhere.
-
-        Parameters
-        ----------
-        u, y : array
-            Slopes and labels.
-
-        Returns
-        -------
-        array
-            The values.
-        """
         return inside(u * y, -np.inf, 0.0, u * y + 0.5 * u**2)
 
 
 @dataclass(frozen=True)
-class Logistic(_Margin):
+class Logistic(_Margin, _Smooth):
     """``log(1 + exp(-y f))``: minus the log-likelihood of P(y = 1) = 1 / (1 + exp(-f)).
 
     Examples
@@ -113,36 +89,12 @@ class Logistic(_Margin):
         return -y * expit(-y * f)
 
     def curvature(self, f: Array, y: Array) -> Array:
-        """Return ``p (1 - p)``.
-
-        Parameters
-        ----------
-        f, y : array
-            Values and labels.
-
-        Returns
-        -------
-        array
-            At most a quarter.
-        """
         return np.asarray(expit(f) * expit(-f))
 
     def domain(self, y: Array) -> tuple[Array, Array]:
         return np.minimum(-y, 0.0), np.maximum(-y, 0.0)
 
     def conjugate(self, u: Array, y: Array) -> Array:
-        """Return ``s log s + (1 - s) log(1 - s)`` with s = -u y in [0, 1], infinity elsewhere.
-
-        Parameters
-        ----------
-        u, y : array
-            Slopes and labels.
-
-        Returns
-        -------
-        array
-            The values.
-        """
         s = np.clip(-u * y, 0.0, 1.0)
         return inside(-u * y, 0.0, 1.0, np.asarray(xlogy(s, s) + xlogy(1.0 - s, 1.0 - s), dtype=np.float64))
 
@@ -163,7 +115,7 @@ class Logistic(_Margin):
 
 
 @dataclass(frozen=True)
-class Multinomial(Loss):
+class Multinomial(_Smooth):
     """``log Σ_c exp(f_c) - Σ_c y_c f_c`` for one-hot y: minus the log-likelihood of softmax probabilities.
 
     Examples
@@ -203,34 +155,10 @@ class Multinomial(Loss):
         return np.asarray(S)
 
     def curvature(self, f: Array, y: Array) -> Array:
-        """Return ``diag(p) - p pᵀ`` of every row.
-
-        Parameters
-        ----------
-        f, y : array of shape (n, c)
-            Values and one-hot labels.
-
-        Returns
-        -------
-        array of shape (n, c, c)
-            Symmetric, positive semi-definite, zero on constants.
-        """
         S = self.half_curvature(f, y)
         return S @ S.transpose(0, 2, 1)
 
     def conjugate(self, u: Array, y: Array) -> Array:
-        """Return ``Σ_c p_c log p_c`` with p = u + y in the simplex, infinity elsewhere.
-
-        Parameters
-        ----------
-        u, y : array of shape (n, c)
-            Slopes and one-hot labels.
-
-        Returns
-        -------
-        array of shape (n,)
-            The values.
-        """
         p = u + y
         inside = (p.min(axis=1) >= -1e-9) & (np.abs(p.sum(axis=1) - 1.0) <= 1e-9)
         p = np.maximum(p, 0.0)

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
-from gramian.losses.base import Loss, _PiecewiseLinear, inside
+from gramian.losses.base import Loss, _PiecewiseLinear, _Smooth, inside
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Squared(Loss):
+class Squared(_Smooth):
     """``(f - y)² / 2``, which estimates the mean.
 
     Examples
@@ -32,33 +32,9 @@ class Squared(Loss):
         return f - y
 
     def curvature(self, f: Array, y: Array) -> Array:
-        """Return ∂²ℓ/∂f², which is one.
-
-        Parameters
-        ----------
-        f, y : array
-            Values and targets.
-
-        Returns
-        -------
-        array
-            Ones.
-        """
         return np.ones(np.shape(f))
 
     def conjugate(self, u: Array, y: Array) -> Array:
-        """Return ``sup_f u f - ℓ(f, y) = u y + u² / 2``.
-
-        Parameters
-        ----------
-        u, y : array
-            Slopes and targets.
-
-        Returns
-        -------
-        array
-            The values.
-        """
         return u * y + 0.5 * u**2
 
 
@@ -75,7 +51,7 @@ class Absolute(_PiecewiseLinear):
 
 
 @dataclass(frozen=True)
-class Huber(Loss):
+class Huber(_Smooth):
     """``r² / 2`` for ``|r|`` <= delta, ``delta |r| - delta² / 2`` beyond; r = f - y.
 
     Parameters
@@ -104,36 +80,12 @@ class Huber(Loss):
         return np.clip(f - y, -self.delta, self.delta)
 
     def curvature(self, f: Array, y: Array) -> Array:
-        """Return one where ``|f - y| <= delta``, zero beyond.
-
-        Parameters
-        ----------
-        f, y : array
-            Values and targets.
-
-        Returns
-        -------
-        array
-            Zeros and ones.
-        """
         return (np.abs(f - y) <= self.delta).astype(np.float64)
 
     def domain(self, y: Array) -> tuple[Array, Array]:
         return np.full(np.shape(y), -self.delta), np.full(np.shape(y), self.delta)
 
     def conjugate(self, u: Array, y: Array) -> Array:
-        """Return ``u y + u² / 2`` on [-delta, delta], infinity elsewhere.
-
-        Parameters
-        ----------
-        u, y : array
-            Slopes and targets.
-
-        Returns
-        -------
-        array
-            The values.
-        """
         return inside(u, -self.delta, self.delta, u * y + 0.5 * u**2)
 
 
@@ -210,7 +162,7 @@ class EpsilonInsensitive(_PiecewiseLinear):
 
 
 @dataclass(frozen=True)
-class Poisson(Loss):
+class Poisson(_Smooth):
     """``exp(f) - y f + y log y - y``: half the deviance of counts y with mean exp(f).
 
     Examples
@@ -229,36 +181,12 @@ class Poisson(Loss):
         return np.exp(np.minimum(f, 700.0)) - y
 
     def curvature(self, f: Array, y: Array) -> Array:
-        """Return exp(f).
-
-        Parameters
-        ----------
-        f, y : array
-            Values and targets.
-
-        Returns
-        -------
-        array
-            The second derivatives.
-        """
         return np.exp(np.minimum(f, 700.0))
 
     def domain(self, y: Array) -> tuple[Array, Array]:
         return -np.asarray(y, dtype=np.float64), np.full(np.shape(y), np.inf)
 
     def conjugate(self, u: Array, y: Array) -> Array:
-        """Return ``s log s - s - (y log y - y)`` with s = u + y >= 0, infinity elsewhere.
-
-        Parameters
-        ----------
-        u, y : array
-            Slopes and targets.
-
-        Returns
-        -------
-        array
-            The values.
-        """
         s = np.maximum(u + y, 0.0)
         return inside(u, -y, np.inf, xlogy(s, s) - s - xlogy(y, y) + y)
 

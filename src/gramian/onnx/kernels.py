@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from gramian import kernels as gk
 from gramian.kernels import Kernel
-from gramian.kernels.algebra import Product, Sum
+from gramian.kernels.algebra import Product, Scaled, Sum
 from gramian.kernels.maps import Columns, Composed, Normalized, NormalizedExp
 from gramian.kernels.metric import Metric
-from gramian.kernels.pointwise import Exp, PolynomialOf, Power, Scaled
+from gramian.kernels.pointwise import Exp, PolynomialOf, Power
 from gramian.kernels.power_distance import PowerDistance
 
 if TYPE_CHECKING:
@@ -27,47 +27,27 @@ Array = NDArray[np.float64]
 AXES: Array = np.array([1])
 
 
-def matrix(g: Graph, k: Kernel, x: str, C: Array) -> str:
-    """Return k(x, C), (n, m): x the name of rows (n, d), C (m, d)."""
+def matrix(g: Graph, k: Kernel, x: str, C: Array | None) -> str:
+    """Return k(x, C), (n, m), or k(x, x), (n, 1), if C is None: x the name of rows (n, d), C (m, d)."""
     if isinstance(k, Sum | Product):
         return g("Add" if isinstance(k, Sum) else "Mul", matrix(g, k.left, x, C), matrix(g, k.right, x, C))
     if isinstance(k, Scaled | Power | Exp | PolynomialOf):
-        return _pointwise(g, k, matrix(g, k.kernel, x, C), len(C))
-    if isinstance(k, Normalized):
-        inner, own = matrix(g, k.kernel, x, C), np.asarray(k.kernel.diag(C), dtype=np.float64)
-        scale = np.divide(1.0, np.sqrt(own), out=np.zeros_like(own), where=own > 0)
-        norms = g("Sqrt", diagonal(g, k.kernel, x))
-        inverse = g("Where", g("Greater", norms, 0.0), g("Reciprocal", norms), 0.0)
-        return g("Mul", g("Mul", inner, inverse), scale[None, :])
-    if isinstance(k, NormalizedExp):
-        half = g("Mul", diagonal(g, k.kernel, x), 0.5)
-        own = 0.5 * np.asarray(k.kernel.diag(C), dtype=np.float64)
-        return g("Exp", g("Sub", g("Sub", matrix(g, k.kernel, x, C), half), own[None, :]))
+        return _pointwise(g, k, matrix(g, k.kernel, x, C), 1 if C is None else len(C))
     if isinstance(k, Metric):
         L = np.asarray(k.L, dtype=np.float64)
-        return matrix(g, k.kernel, g("MatMul", x, L), C @ L)
+        return matrix(g, k.kernel, g("MatMul", x, L), None if C is None else C @ L)
     if isinstance(k, Composed) and isinstance(k.phi, Columns):
         columns = np.array(k.phi.columns)
-        return matrix(g, k.kernel, g("Gather", x, columns, axis=1), C[:, columns])
-    return _leaf(g, k, x, C)
+        return matrix(g, k.kernel, g("Gather", x, columns, axis=1), None if C is None else C[:, columns])
+    return _diagonal(g, k, x) if C is None else _leaf(g, k, x, C)
 
 
-def diagonal(g: Graph, k: Kernel, x: str) -> str:
-    """Return k(x, x), (n, 1)."""
-    if isinstance(k, Sum | Product):
-        return g("Add" if isinstance(k, Sum) else "Mul", diagonal(g, k.left, x), diagonal(g, k.right, x))
-    if isinstance(k, Scaled | Power | Exp | PolynomialOf):
-        return _pointwise(g, k, diagonal(g, k.kernel, x), 1)
-    if isinstance(k, Metric):
-        return diagonal(g, k.kernel, g("MatMul", x, np.asarray(k.L, dtype=np.float64)))
-    if isinstance(k, Composed) and isinstance(k.phi, Columns):
-        return diagonal(g, k.kernel, g("Gather", x, np.array(k.phi.columns), axis=1))
+def _diagonal(g: Graph, k: Kernel, x: str) -> str:
     if isinstance(k, gk.Linear | gk.Polynomial):
         own = g("ReduceSumSquare", x, axes=[1], keepdims=1)
         return _dot(g, k, g("Mul", own, float(getattr(k, "scale", 1.0))))
     if isinstance(k, Normalized):
-        inner = diagonal(g, k.kernel, x)
-        return g("Where", g("Greater", inner, 0.0), _filled(g, x, 1, 1.0), 0.0)
+        return g("Where", g("Greater", matrix(g, k.kernel, x, None), 0.0), _filled(g, x, 1, 1.0), 0.0)
     if isinstance(k, gk.White | gk.Constant):
         return _filled(g, x, 1, k.noise if isinstance(k, gk.White) else k.value)
     if not isinstance(k, NormalizedExp):
@@ -91,6 +71,16 @@ def _pointwise(g: Graph, k: Any, inner: str, width: int) -> str:
 
 
 def _leaf(g: Graph, k: Kernel, x: str, C: Array) -> str:
+    if isinstance(k, Normalized):
+        inner, own = matrix(g, k.kernel, x, C), np.asarray(k.kernel.diag(C), dtype=np.float64)
+        scale = np.divide(1.0, np.sqrt(own), out=np.zeros_like(own), where=own > 0)
+        norms = g("Sqrt", matrix(g, k.kernel, x, None))
+        inverse = g("Where", g("Greater", norms, 0.0), g("Reciprocal", norms), 0.0)
+        return g("Mul", g("Mul", inner, inverse), scale[None, :])
+    if isinstance(k, NormalizedExp):
+        half = g("Mul", matrix(g, k.kernel, x, None), 0.5)
+        own = 0.5 * np.asarray(k.kernel.diag(C), dtype=np.float64)
+        return g("Exp", g("Sub", g("Sub", matrix(g, k.kernel, x, C), half), own[None, :]))
     if isinstance(k, gk.White):
         return _filled(g, x, len(C), 0.0)  # a new row is never one of the training rows
     if isinstance(k, gk.Constant):

@@ -16,7 +16,7 @@ from gramian.estimators.svm import SVC, SVR, NuSVC, NuSVR
 from gramian.features.fourier import FourierFeatures
 from gramian.features.polynomial import PolynomialMap
 from gramian.kernels.resolve import is_precomputed
-from gramian.onnx.kernels import diagonal, matrix
+from gramian.onnx.kernels import matrix
 from gramian.solvers.gp.evidence import signal_and_noise
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _process(g: Graph, model: Any, x: str) -> dict[str, Output]:
     mean = g("Add", g("MatMul", K, alpha.reshape(len(alpha), -1) * scale), centre)
     inverse = solve_triangular(model.L_, np.eye(len(alpha)), lower=True)
     explained = g("ReduceSumSquare", g("MatMul", K, inverse.T), axes=[1], keepdims=1)
-    variance = g("Relu", g("Sub", diagonal(g, model.kernel_, x), explained))
+    variance = g("Relu", g("Sub", matrix(g, model.kernel_, x, None), explained))
     deviation = g("Mul", g("Sqrt", variance), scale)
     single = alpha.ndim == 1
     named = {"prediction": mean, "deviation": deviation}
