@@ -197,8 +197,9 @@ def test_tables_with_names():
         {"refit": lambda results: int(np.argmin(results["mean_test_score"]))},
         {"cv": KFold(4, shuffle=True, random_state=0)},
         {"cv": [(np.arange(40), np.arange(30, 60)), (np.arange(20, 60), np.arange(10))]},
+        {"cv": [(np.arange(80) % 40, np.arange(30, 60)), (np.arange(20, 60), np.arange(10))]},
     ],
-    ids=["names", "dict", "train", "of rows", "dict of rows", "refit", "splitter", "overlapping"],
+    ids=["names", "dict", "train", "of rows", "dict of rows", "refit", "splitter", "overlapping", "repeated"],
 )
 @pytest.mark.parametrize("estimator", [SVR(), KernelRidge(kernel="rbf")], ids=repr)
 def test_ways_to_score_and_split(estimator, means):
@@ -213,6 +214,11 @@ def test_ways_to_score_and_split(estimator, means):
     assert ours.shared_.all()
     assert ours.multimetric_ == theirs.multimetric_
     assert ours.score(Xr, yr) == pytest.approx(theirs.score(Xr, yr))
+
+
+def test_two_classes_are_scored_on_all_rows():
+    means = {"scoring": ["accuracy", "roc_auc"], "refit": False, "return_train_score": True}
+    agree(*both(SVC(), {"C": [0.1, 1.0, 10.0], "gamma": GAMMAS}, Xc, yc == 1, **means))
 
 
 def test_groups_go_to_the_splitter():

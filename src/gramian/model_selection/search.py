@@ -160,7 +160,7 @@ class KernelSearchCV(GridSearchCV):
             weights = given.get("sample_weight")
             weights = None if weights is None else np.asarray(weights)
             tables = _looks_at_predictions_only(scorer)
-            shared = Shared.of(self.estimator, candidates, X, y, weights, folds)
+            shared = Shared.of(self.estimator, candidates, X, y, weights, folds, self.return_train_score)
             shared.fit(candidates, self.n_jobs, score, tables=tables)
         means = {
             "scorer": scorer,

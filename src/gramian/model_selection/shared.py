@@ -18,7 +18,7 @@ from sklearn.utils.metaestimators import _safe_split
 from gramian.estimators.base import NAMED, changed, validated
 from gramian.gram import Gram
 from gramian.gram.operator import narrow, wide
-from gramian.kernels import Kernel, White
+from gramian.kernels import Kernel
 from gramian.kernels.objects import Table
 from gramian.kernels.points import dtype_of
 from gramian.kernels.resolve import holds_objects
@@ -52,10 +52,11 @@ class Shared:
     y: Any
     weights: Array | None
     folds: list[tuple[Array, Array]]
+    train_scores: bool = False  # Whether the training rows are scored too
     _validated: dict[bool, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, estimator: Any, candidates: list[Any], X: Any, y: Any, weights: Any, folds: list[Any]) -> Shared:
+    def of(cls, estimator: Any, candidates: list[Any], *rows: Any) -> Shared:
         """Find the candidates that can share work; separate fits report what is wrong with invalid ones."""
         machines = {}
         for i, parameters in enumerate(candidates):
@@ -65,7 +66,7 @@ class Shared:
                 continue
             if hasattr(machine, "_fit_path") and not changed(machine, OWN_WAY):
                 machines[i] = machine
-        return cls(machines, X, y, weights, folds)
+        return cls(machines, *rows)
 
     def fit(self, candidates: list[Any], n_jobs: int | None, score: Score, *, tables: bool) -> None:
         """Fit the candidates and call ``score`` with each fit; with ``tables``, on shared Gram matrices of all rows.
@@ -117,7 +118,7 @@ class Shared:
         except (TypeError, ValueError):
             return None
         # White depends on which rows are in one call, and a table does not know the trend of a conditional kernel.
-        own = _holds(kernel, White) or kernel.conditional_order
+        own = kernel.tells_copies or kernel.conditional_order
         return None if own else kernel
 
     def _on_table(self, table: Table, paths: list[Path], workers: int, room: int, score: Score) -> None:
@@ -134,7 +135,8 @@ class Shared:
                 known = inspect.signature(type(machine)).parameters
                 named = {name: known[name].default for name in NAMED if name in known}
                 vars(machine).update(named, kernel=table, memory=max(room // workers, 1))
-            self._fit(machines, path, numbers[self.folds[path.fold][0]], numbers.__getitem__, score)
+            train = numbers[self.folds[path.fold][0]]
+            self._fit(machines, path, train, numbers.__getitem__, score, table.matrix)
 
         run(fit, paths, workers)
 
@@ -182,13 +184,18 @@ class Shared:
         machine.n_jobs = 1 if workers > 1 else machine.n_jobs
         return machine
 
-    def _fit(self, machines: list[Any], path: Path, X: Any, rows: Rows, score: Score) -> None:
-        train = self.folds[path.fold][0]
+    def _fit(
+        self, machines: list[Any], path: Path, X: Any, rows: Rows, score: Score, matrix: Array | None = None
+    ) -> None:
+        train, test = self.folds[path.fold]
         y = None if self.y is None else _safe_indexing(self.y, train)
         given = {} if self.weights is None else {"sample_weight": self.weights[train]}
         begin = time.perf_counter()
         try:
             type(machines[0])._fit_path(machines, X, y, **given)
+            if matrix is not None and hasattr(machines[0], "_evaluate_path"):
+                asked = np.arange(len(matrix)) if self.train_scores else test
+                machines[0]._evaluate_path(machines, matrix, train, asked)
         except Exception:  # any error: the separate fit meets it again
             return
         seconds = (time.perf_counter() - begin) / len(machines)
@@ -204,7 +211,3 @@ class _Known(RegressorMixin, BaseEstimator):
 
     def predict(self, X: Array) -> Array:
         return narrow(self.values[X[:, 0].astype(np.intp)], X)
-
-
-def _holds(kernel: Kernel, kind: type) -> bool:
-    return isinstance(kernel, kind) or any(_holds(child, kind) for child in kernel.children)

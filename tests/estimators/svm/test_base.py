@@ -142,3 +142,12 @@ def test_nu_is_raised_for_pairs_that_it_leaves_no_margin():
     assert verify(machine, Z, labels).converged
     with pytest.raises(ValueError, match="no margin with this kernel"):
         NuSVC(kernel="linear").fit(Z[np.isin(labels, (0, 2))], labels[np.isin(labels, (0, 2))])
+
+
+def test_a_float32_matrix_that_is_given_counts_as_exact(rng):
+    A = rng.standard_normal((100, 3))
+    labels = np.where(A[:, 0] + 0.5 * rng.standard_normal(100) > 0, 1, -1)
+    K = np.exp(-0.3 * np.sum((A[:, None] - A) ** 2, axis=2)).astype(np.float32)
+    narrow, wide = (SVC(kernel="precomputed", tol=1e-6).fit(given, labels) for given in (K, K.astype(np.float64)))
+    assert narrow.certificate_.converged
+    assert narrow.certificate_.primal == pytest.approx(wide.certificate_.primal, rel=1e-6)

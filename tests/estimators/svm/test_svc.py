@@ -437,3 +437,12 @@ def test_labels_that_look_like_numbers_are_told():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         SVC().fit(X, np.array(["a", "b", "c"])[y])
+
+
+@pytest.mark.parametrize("rows", [X, sp.csr_array(X)], ids=["dense", "sparse"])
+def test_machines_without_support_vectors_predict(rows):
+    with pytest.warns(ConvergenceWarning):
+        machine = SVC(max_time=1e-9).fit(rows, y)
+    assert machine.support_.size == 0
+    assert machine.predict(rows).shape == y.shape
+    assert machine.decision_function(rows).shape == (len(y), 3)

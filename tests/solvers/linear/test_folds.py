@@ -46,16 +46,70 @@ def test_by_one_inverse(count, weighted):
     np.testing.assert_allclose(values, slowly(weights, RIDGES), rtol=1e-9, atol=1e-8)
 
 
+MEANS = {
+    "landmarks": {"LAPACK_ROWS": 0, "ROWS_PER_ITERATION": 1e-3},
+    "cut short": {"LAPACK_ROWS": 0, "ROWS_PER_ITERATION": N},
+    "factors": {"ROWS_PER_SINGLE": 1e9, "ROWS_PER_JOINED": 1e9},
+    "both": {"ROWS_PER_SINGLE": 1e9, "ROWS_PER_JOINED": N / 12},  # twelve: too few only for the smallest ridge
+}
+
+
 @pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("patience", [1, 10**6], ids=["factorised", "iterated"])
-def test_by_conjugate_gradients(weighted, patience, monkeypatch):
+@pytest.mark.parametrize("means", MEANS)
+def test_by_conjugate_gradients(weighted, means, monkeypatch):
     monkeypatch.setattr(folds, "DIRECT_ROWS", 0)
-    monkeypatch.setattr(folds, "ROWS_PER_ITERATION", N if patience == 1 else 1e-3)
-    weights = parts(4, weighted)
-    expected = slowly(weights, RIDGES)
+    for name, value in MEANS[means].items():
+        monkeypatch.setattr(folds, name, value)
+    used, weights, scale = spied(monkeypatch), parts(4, weighted), np.abs(Y).max(axis=0)
     values = np.array(list(found(weights, tol=1e-9)))
+    np.testing.assert_allclose(values / scale, slowly(weights, RIDGES) / scale, atol=1e-6)
+    expected = {
+        "landmarks": {"_Landmarks"},
+        "cut short": {"_Landmarks", "_factorised"},
+        "factors": {"_Factors"},
+        "both": {"_Landmarks", "_Factors"},
+    }
+    assert used == expected[means]
+
+
+def spied(monkeypatch):
+    """The names of the means that are used from now on."""
+    used = set()
+
+    def spy(owner, method, name):
+        own = getattr(owner, method)
+        monkeypatch.setattr(owner, method, lambda *args: used.add(name) or own(*args))
+
+    spy(folds._Landmarks, "solve", "_Landmarks")
+    spy(folds._Factors, "solve", "_Factors")
+    spy(Folds, "_factorised", "_factorised")
+    return used
+
+
+@pytest.mark.parametrize("at_once", [0, 1, 3])
+def test_as_many_factors_as_memory_holds(at_once, monkeypatch):
+    monkeypatch.setattr(folds, "DIRECT_ROWS", 0)
+    monkeypatch.setattr(folds, "ROWS_PER_SINGLE", 1e9)
+    monkeypatch.setattr(folds, "ROWS_PER_JOINED", 1e9)
+    weights, held, solve = parts(4, weighted=False), set(), folds._Factors.solve
+    monkeypatch.setattr(folds._Factors, "solve", lambda self, *args: held.add(len(self.lower)) or solve(self, *args))
+    memory = Folds(Gram(RBF(1.5), X), K, Y, weights, RIDGES)._bytes + at_once * 4 * N**2
+    values = Folds(Gram(RBF(1.5), X, memory=memory), K, Y, weights, RIDGES, 1e-9, 0).predictions()
     scale = np.abs(Y).max(axis=0)
-    np.testing.assert_allclose(values / scale, expected / scale, atol=1e-6)
+    np.testing.assert_allclose(np.array(list(values)) / scale, slowly(weights, RIDGES) / scale, atol=1e-6)
+    assert held == {0: set(), 1: {1}, 3: {3, 1}}[at_once]
+
+
+def test_a_part_that_single_precision_cannot_factorise(monkeypatch):
+    monkeypatch.setattr(folds, "DIRECT_ROWS", 0)
+    monkeypatch.setattr(folds, "ROWS_PER_SINGLE", 1e9)
+    monkeypatch.setattr(folds, "ROWS_PER_JOINED", 1e9)
+    spotrf = folds.scipy.linalg.lapack.spotrf
+    monkeypatch.setattr(folds.scipy.linalg.lapack, "spotrf", lambda A, **options: (spotrf(A, **options)[0], 1))
+    used, weights, scale = spied(monkeypatch), parts(4, weighted=False), np.abs(Y).max(axis=0)
+    values = np.array(list(found(weights, tol=1e-9)))
+    np.testing.assert_allclose(values / scale, slowly(weights, RIDGES) / scale, atol=1e-6)
+    assert used == {"_Factors", "_factorised"}
 
 
 def test_parts_that_are_not_complements(monkeypatch):

@@ -42,3 +42,13 @@ def test_columns_that_cannot_be_told_apart_are_refused(rng):
             TrendBasis.of(T)
     with pytest.raises(ValueError, match="not finite"):
         TrendBasis.of(np.array([[np.inf], [1.0]]))
+
+
+def test_columns_far_from_zero_keep_their_digits(rng):
+    t = rng.integers(-8, 9, (6, 2)) / 8.0
+    near, far = (columns("linear", shift + 2.0**-20 * t) for shift in (0.0, 2.0**10))  # both exact
+    Y = rng.standard_normal((6, 2))
+    ours, theirs = TrendBasis.of(near), TrendBasis.of(far)
+    np.testing.assert_allclose(theirs.residual(Y), ours.residual(Y), atol=1e-14)
+    np.testing.assert_allclose(theirs.coefficients(Y)[1:], ours.coefficients(Y)[1:], rtol=1e-12)
+    np.testing.assert_allclose(theirs.Q @ theirs.R, far, rtol=1e-15)

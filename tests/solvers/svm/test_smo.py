@@ -101,6 +101,20 @@ def test_shrinking_is_exercised_and_ends_at_the_same_optimum(monkeypatch):
     np.testing.assert_allclose(with_shrinking.values, RBF(1.0)(X) @ with_shrinking.beta, atol=1e-10)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_path_over_C_that_hands_on_values_ends_where_cold_fits_end(dtype):
+    X, y = draw(600, seed=4)
+    rows, means, start, last = kernel_rows(X, dtype=dtype), {"tol": 1e-4, "polished": 0}, None, 0.1
+    for C in (0.1, 1.0, 10.0, 100.0):
+        task = svm_tasks.classification(y, np.full(600, C), start and svm_tasks.start_of(*start, C / last))
+        warm = solve(task, rows, **means)
+        cold = solve(svm_tasks.classification(y, np.full(600, C)), kernel_rows(X, dtype=dtype), **means)
+        assert warm.certificate.converged
+        np.testing.assert_allclose(warm.certificate.dual, cold.certificate.dual, rtol=2e-4)
+        np.testing.assert_allclose(warm.values, RBF(1.0)(X) @ warm.beta, atol=1e-4)
+        start, last = (task, warm.beta, warm.values), C
+
+
 @settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10**6), n=st.integers(4, 40), C=st.floats(0.01, 1000.0))
 def test_the_reported_gap_is_the_gap(seed, n, C):

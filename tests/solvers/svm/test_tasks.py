@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
 from gramian.kernels import RBF
 from gramian.solvers.svm import tasks
+from gramian.solvers.svm.dense import Batch
 from reference_svm import smo, svc_gap
 
 rng = np.random.default_rng(0)
@@ -68,11 +67,20 @@ def test_a_start_of_grown_bounds_is_feasible_and_no_worse_than_the_last_solution
     small, large = (tasks.regression(y, np.full(30, C), 0.1) for C in (0.1, 2.0))
     beta = np.clip(y - y.mean(), -0.1, 0.1)
     beta -= beta.mean()
-    solution = SimpleNamespace(beta=np.clip(beta, -0.1, 0.1), values=K @ np.clip(beta, -0.1, 0.1))
-    start = tasks.start_of(small, solution, 20.0)
+    beta = np.clip(beta, -0.1, 0.1)
+    start, values = tasks.start_of(small, beta, K @ beta, 20.0)
+    np.testing.assert_allclose(values, K @ start)
     assert np.all((start >= large.lower) & (start <= large.upper))
-    objective = [0.5 * b @ K @ b - y @ b + 0.1 * np.abs(b).sum() for b in (start, solution.beta)]
+    objective = [0.5 * b @ K @ b - y @ b + 0.1 * np.abs(b).sum() for b in (start, beta)]
     assert objective[0] < objective[1]
+    # Of concatenated tasks, each has the start that it has alone.
+    parts = [(small, beta, K @ beta), (small, 0.1 * beta, 0.1 * K @ beta), (small, 0.0 * beta, 0.0 * beta)]
+    together = Batch.of([task for task, *_ in parts])
+    flat = (np.concatenate([part[i] for part in parts]) for i in (1, 2))
+    both = tasks.start_of(together.task, *flat, 20.0, together.edges[:-1])
+    for k, part in enumerate(parts):
+        for got, want in zip(both.part(30 * k, 30 * (k + 1)), tasks.start_of(*part, 20.0), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-12)
 
 
 def test_what_rounding_keeps_from_a_bound_is_put_there():

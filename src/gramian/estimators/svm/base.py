@@ -16,6 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _num_samples
 
+from gramian.certificates import Certificate
 from gramian.estimators.base import (
     APPROXIMATION,
     COMMON,
@@ -40,9 +41,17 @@ from gramian.kernels.points import is_sparse
 from gramian.kernels.resolve import WITH_GAMMA, is_precomputed, resolve_gamma
 from gramian.resources import run, spans, worker_count
 from gramian.solvers.svm.dense import SMALL
-from gramian.solvers.svm.row_cache import CardRows, FeatureRows, Index, KernelRows, RowCache, StoredRows, Wide
+from gramian.solvers.svm.row_cache import (
+    CardCache,
+    CardRows,
+    FeatureRows,
+    Index,
+    KernelRows,
+    RowCache,
+    StoredRows,
+    Wide,
+)
 from gramian.solvers.svm.smo import POLISHED
-from gramian.solvers.svm.tasks import Solution
 
 EARLY = (
     "Solver terminated early (max_iter={}).  Consider pre-processing your data with StandardScaler or MinMaxScaler. "
@@ -166,15 +175,17 @@ class GramRows:
 
 
 class CardMatrix(GramRows):
-    """The kernel matrix of some rows on a GPU: there is nothing to cache."""
+    """The kernel matrix of some rows on a GPU, whose memory holds the row caches."""
 
-    def caches(self, blocks: list[slice], budget: float) -> list[Any]:
-        """Return the row numbers of each block."""
-        return [np.arange(block.start, block.stop) for block in blocks]
+    def caches(self, blocks: list[slice], budget: float) -> list[RowCache]:
+        """Return one row cache for each block of columns, sharing the memory of the matrix by width."""
+        columns = [np.arange(b.start, b.stop) for b in blocks]
+        share = self.gram.memory / sum(c.size for c in columns)
+        return [CardCache(self.gram, c, int(share * c.size)) for c in columns]
 
-    def among(self, caches: list[Any]) -> Any:
+    def among(self, caches: list[RowCache]) -> CardRows:
         """Return the object from which the solver reads kernel rows."""
-        return CardRows(self.gram, np.concatenate(caches), self.definite, self.whole)
+        return CardRows(caches, self.definite, self.whole)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,7 +216,7 @@ class FeatureMatrix:
     workers: int  # Threads
     alone: ClassVar[None] = None
     whole: ClassVar[None] = None
-    rounding: ClassVar[float] = FeatureRows.rounding
+    rounding: ClassVar[float] = float(np.finfo(np.float64).eps)
 
     def diagonal(self) -> Vector:
         """Return ‖ψ(x)‖² of the rows: → (n,)."""
@@ -412,12 +423,12 @@ class SupportVectorMachine(SupportVectorExpansion):
         else:
             self.support_vectors_ = X[vectors[:0] if isinstance(rows, FeatureMatrix) else vectors]
 
-    def _report(self, solutions: list[Solution]) -> None:
+    def _report(self, certificates: list[Certificate], convex: bool) -> None:
         """Store the certificates, and warn if the fit did not converge."""
-        self.certificates_ = [s.certificate for s in solutions]
+        self.certificates_ = certificates
         self.certificate_ = max(self.certificates_, key=lambda c: (not c.converged, c.figure))
         self.fit_status_ = int(not self.certificate_.converged)
-        if not all(s.convex for s in solutions):
+        if not convex:
             warnings.warn(
                 f"{type(self).__name__}: the kernel is not positive semi-definite on these data, so the fit is a "
                 "stationary point and perhaps not an optimum; check the kernel with gramian.kernels.is_kernel.",

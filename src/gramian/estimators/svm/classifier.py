@@ -16,6 +16,7 @@ from sklearn.utils import column_or_1d, compute_class_weight
 from sklearn.utils._param_validation import Hidden, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 
+from gramian.certificates import Certificate
 from gramian.estimators.base import COMMON, NYSTROEM, restored_on_failure, row_weights, validated
 from gramian.estimators.duality import FittedTo, HardMargin, Program
 from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, Training, kinds
@@ -26,33 +27,40 @@ from gramian.losses import Hinge
 from gramian.progress import Clock, progress, silent
 from gramian.resources import random_of, run
 from gramian.solvers.machine.origin_row import AnchoredRows
-from gramian.solvers.svm.dense import Batch, solve_dense
+from gramian.solvers.svm.dense import Answers, Batch, solve_dense
 from gramian.solvers.svm.row_cache import Index
 from gramian.solvers.svm.smo import POLISHED, solve
-from gramian.solvers.svm.tasks import Solution, Task, start_of
+from gramian.solvers.svm.tasks import Solution, Start, Task, start_of
 
 Classes = tuple[int, int]
 Members = NDArray[np.intp] | slice
 EVERYBODY = slice(None)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Pair:
     """The machine that separates one class (positive) from another."""
 
     classes: Classes  # Indices into ``classes_``
-    beta: Vector  # (m,): The dual variables
-    scale: float  # Divisor that turns them into coefficients
-    bias: float  # The bias, already divided by the scale
     task: Task  # The problem solved
     solution: Solution  # Its solution and certificate
     price: float = math.nan  # The C equivalent to ν
     nu: float = math.nan  # The ν used: feasible, and with a margin
 
     @property
-    def coefficients(self) -> Vector:
-        """The coefficients of the kernel expansion."""
-        return self.beta / self.scale
+    def beta(self) -> Vector:
+        """(m,): The dual variables."""
+        return self.solution.beta
+
+    @property
+    def scale(self) -> float:
+        """Divisor that turns them into coefficients."""
+        return self.solution.unit if self.task.scaled else 1.0
+
+    @property
+    def bias(self) -> float:
+        """The bias, divided by the scale."""
+        return self.solution.bias / self.scale if self.scale > 0 else np.nan
 
     @property
     def separates(self) -> bool:
@@ -64,11 +72,33 @@ class Pair:
         """The decision values of all rows of the pair, including those left out of the fit."""
         return self.solution.values / self.scale + self.bias
 
-    @property
-    def margin(self) -> float:
-        """1/‖w‖: the distance from the boundary to the margin, in feature space."""
-        square = float(np.dot(self.beta, self.solution.values[self.task.objects])) / self.scale**2
-        return float(1.0 / np.sqrt(square)) if square > 0 else np.inf
+
+@dataclass(frozen=True, eq=False)
+class Machines:
+    """The machines of all pairs of classes, concatenated as in ``Pairs.flat``."""
+
+    batch: Batch  # The problems solved
+    beta: Vector  # (m,): The dual variables
+    values: Vector  # (m,): Kβ
+    scales: Vector  # (p,): Divisors that turn β into coefficients
+    biases: Vector  # (p,): The biases, already divided by the scales
+    certificates: list[Certificate]
+    convex: bool = True
+    each: Sequence[Pair] = ()  # The machines one by one, if that is how they were found
+
+    @classmethod
+    def of(cls, each: list[Pair]) -> Machines:
+        """Concatenate machines."""
+        solutions, batch = [m.solution for m in each], Batch.of([m.task for m in each])
+        beta, values = np.concatenate([m.beta for m in each]), np.concatenate([s.values for s in solutions])
+        scales, biases = np.array([(m.scale, m.bias) for m in each]).T
+        certificates, convex = [s.certificate for s in solutions], all(s.convex for s in solutions)
+        return cls(batch, beta, values, scales, biases, certificates, convex, each)
+
+    def start(self, growth: float) -> Start | None:
+        """Return where to start if C grows by a factor; None for a cold start."""
+        batch = self.batch
+        return start_of(batch.task, self.beta, self.values, growth, batch.edges[:-1]) if growth else None
 
 
 class Pairs:
@@ -97,15 +127,14 @@ class Pairs:
         return self.kernel_rows.caches(parts, self.budget)
 
     @cached_property
-    def flat(self) -> tuple[list[slice], Index, Vector, Index]:
-        """All pairs concatenated: the slice of each pair, then row numbers, signs and rows of ``dual_coef_``."""
-        rows = [np.arange(block.start, block.stop) for block in self.blocks]
-        parts = [rows[c] for pair in self.classes for c in pair]
-        sizes = [part.size for part in parts]
-        ends = np.cumsum(sizes)[1::2].tolist()
-        lines = np.repeat([line for i, j in self.classes for line in (j - 1, i)], sizes)
-        signs = np.repeat(np.tile([1.0, -1.0], len(self.classes)), sizes)
-        return [slice(*ends_) for ends_ in pairwise([0, *ends])], np.concatenate(parts), signs, lines
+    def flat(self) -> tuple[Index, Index, Vector, Index]:
+        """All pairs concatenated: where each begins and the last ends, row numbers, signs, rows of ``dual_coef_``."""
+        pairs, starts = np.array(self.classes), np.array([block.start for block in self.blocks])
+        sizes = np.diff([*starts, self.blocks[-1].stop])[pairs].ravel()
+        ends = np.cumsum(sizes)
+        rows = np.arange(ends[-1]) + np.repeat(starts[pairs].ravel() - ends + sizes, sizes)
+        lines, signs = pairs[:, ::-1] - (1, 0), np.array([1.0, -1.0] * len(pairs))
+        return np.array([0, *ends[1::2]]), rows, np.repeat(signs, sizes), np.repeat(lines.ravel(), sizes)
 
     def of(self, pair: Classes, values: NDArray[Any]) -> NDArray[Any]:
         """Return the entries of values (n,) that belong to the rows of a pair."""
@@ -127,25 +156,28 @@ class Pairs:
         if not intercept:  # an extra object at the origin takes up the sum constraint
             found = solve(task.anchored(total), AnchoredRows(rows), **options)
             found = replace(found, beta=found.beta[:-1], values=found.values[:-1], multipliers=(0.0, 0.0))
-            return Pair(pair, found.beta, 1.0, 0.0, task, found)
+            return Pair(pair, task, found)
         if self.dense_failed and members is EVERYBODY:
             rows.whole = None
-        return _machine(pair, task, solve(task, rows, **options))
+        return Pair(pair, task, solve(task, rows, **options))
 
     def solve_together(
         self, make: Callable[[Pairs], Batch | None], *, tol: float, max_iter: int, shrinking: bool
-    ) -> dict[Classes, Pair]:
-        """Solve all pairs together on one dense matrix if it is small; return the pairs solved."""
+    ) -> Answers | None:
+        """Solve all pairs together on one dense matrix, if it is small."""
         rows = self.training.rows
         K = rows.whole if len(self.classes) > 1 else rows.alone
         batch = None if K is None else make(self)
         if K is None or batch is None:
-            return {}
+            return None
         found = solve_dense(K, batch, tol, rows.rounding, POLISHED, max_iter, rows.workers)
-        every = zip(self.classes, batch.tasks(), found.solutions(), strict=True)
-        solved = {pair: _machine(pair, task, solution) for pair, task, solution in every if solution is not None}
-        self.dense_failed = len(self.classes) == 1 and not solved
-        return solved
+        self.dense_failed = len(self.classes) == 1 and not found.met[0]
+        return found
+
+    def solved(self, found: Answers | None) -> dict[Classes, Pair]:
+        """Return the pairs whose certificate holds, one by one."""
+        every = () if found is None else zip(self.classes, found.batch.tasks(), found.solutions(), strict=True)
+        return {pair: Pair(pair, task, solution) for pair, task, solution in every if solution is not None}
 
     def map(self, work: Callable[[Classes, Clock], Any], clock: Clock) -> list[Any]:
         """Return ``work(pair, clock)`` for every pair; pairs without a common class run in parallel."""
@@ -171,12 +203,6 @@ class Pairs:
         return [found[pair] for pair in self.classes]
 
 
-def _machine(pair: Classes, task: Task, solution: Solution) -> Pair:
-    scale = solution.unit if task.scaled else 1.0
-    bias = solution.bias / scale if scale > 0 else np.nan
-    return Pair(pair, solution.beta, scale, bias, task, solution)
-
-
 def rounds(k: int) -> list[list[Classes]]:
     """Return all pairs of k classes in rounds of disjoint pairs: the round-robin (circle) method."""
     seats = [*range(k), *[-1] * (k % 2)]  # for odd k, one class sits out each round
@@ -198,6 +224,8 @@ class Classifier(OneVsOne):
     break_ties: bool = False
     random_state: Any = None
 
+    _immediate: ClassVar[bool]
+    """Whether the solutions of the first problems are final."""
     _machine: ClassVar[Callable[..., Pair]]
     """Fit the machine of one pair of classes, to all of its rows or some of them."""
     _task: ClassVar[Callable[..., Task]]
@@ -214,11 +242,10 @@ class Classifier(OneVsOne):
         "random_state": COMMON["random_state"],
     }
 
-    def _batch(self, pairs: Pairs, starts: dict[Classes, Vector | None]) -> Batch | None:
+    def _batch(self, pairs: Pairs, start: Start | None) -> Batch | None:
         """The first problems of all pairs; None if they cannot be solved together."""
-        spans, rows, _, _ = pairs.flat
-        tasks = [self._task(pairs, pair, start=starts.get(pair)) for pair in pairs.classes]
-        return Batch.of([replace(task, objects=rows[span]) for task, span in zip(tasks, spans, strict=True)])
+        batch = Batch.of([self._task(pairs, pair) for pair in pairs.classes])
+        return replace(batch, task=replace(batch.task, objects=pairs.flat[1]))
 
     def _check_feasible(self, pairs: Pairs) -> None:
         """Raise an error if no dual point is feasible with these parameters."""
@@ -289,11 +316,10 @@ class Classifier(OneVsOne):
         strictest = cls._strictest(machines)
         X, pairs = strictest._set_up(X, y, sample_weight)
         learned = strictest._attributes()
-        last: list[Pair] = []
+        last: Machines | None = None
         for machine, growth in cls._in_turn(machines):
             vars(machine).update(learned)
-            starts = {pair.classes: start_of(pair.task, pair.solution, growth) for pair in last} if growth else {}
-            last = machine._learn(X, pairs, starts)
+            last = machine._learn(X, pairs, last and last.start(growth))
 
     def _class_weights(self, y: Any, codes: NDArray[np.intp], weight: Vector) -> Vector:
         if self.class_weight is None:
@@ -304,31 +330,40 @@ class Classifier(OneVsOne):
             return np.asarray(totals.sum() / (len(totals) * totals))
         return np.asarray(compute_class_weight(self.class_weight, classes=self.classes_, y=y))
 
-    def _learn(self, X: Any, pairs: Pairs, starts: dict[Classes, Vector | None] | None = None) -> list[Pair]:
+    def _learn(self, X: Any, pairs: Pairs, start: Start | None = None) -> Machines:
         """Solve every pair, then set the fitted attributes."""
         self._check_feasible(pairs)
-        options, limit, starts = self._solver_options(), Clock(self.max_time), starts or {}
+        options, limit = self._solver_options(), Clock(self.max_time)
+        with progress(self.verbose, type(self).__name__) as tick:
+            found: Answers | None = None
+            if tick is silent and self.max_time is None:  # progress and time limits need pair-by-pair solves
+                found = pairs.solve_together(lambda pairs: self._batch(pairs, start), **options)
+            if found is not None and self._immediate and found.met.all() and np.all(found.scales > 0):
+                figures = found.scales, found.biases, found.certificates()
+                machines = Machines(found.batch, found.beta, found.values, *figures)
+            else:
+                machines = self._one_by_one(pairs, pairs.solved(found), start, limit, {"tick": tick, **options})
+            sigmoids = self._sigmoids(pairs, limit, options) if self.probability not in (False, "deprecated") else []
+        self._keep_machines(X, pairs, machines)
+        self.probA_, self.probB_ = np.array(sigmoids, dtype=np.float64).reshape(-1, 2).T
+        self._report(machines.certificates, machines.convex)
+        return machines
+
+    def _one_by_one(
+        self, pairs: Pairs, first: dict[Classes, Pair], start: Start | None, limit: Clock, options: dict[str, Any]
+    ) -> Machines:
+        """Finish the pairs whose first problem is solved, and solve the others."""
+        edges = dict(zip(pairs.classes, pairwise(pairs.flat[0].tolist()), strict=True))
 
         def learned(pair: Classes, clock: Clock) -> Pair:
-            given: dict[str, Any] = {"start": starts.get(pair), "first": first.get(pair)}
-            machine = self._machine(pairs, pair, **given, tick=tick, clock=clock, **options)
+            given: dict[str, Any] = {"start": start and start.part(*edges[pair]), "first": first.get(pair)}
+            machine = self._machine(pairs, pair, **given, clock=clock, **options)
             if not machine.separates:
                 raise ValueError(self._no_margin(machine, pairs, *(self.classes_.tolist()[c] for c in pair)))
             return machine
 
-        with progress(self.verbose, type(self).__name__) as tick:
-            first: dict[Classes, Pair] = {}
-            if tick is silent and self.max_time is None:  # progress and time limits need pair-by-pair solves
-                first = pairs.solve_together(lambda pairs: self._batch(pairs, starts), **options)
-            together = len(first) == len(pairs.classes)
-            machines: list[Pair] = (
-                [learned(pair, limit) for pair in pairs.classes] if together else pairs.map(learned, limit)
-            )
-            sigmoids = self._sigmoids(pairs, limit, options) if self.probability not in (False, "deprecated") else []
-        self._keep_machines(X, pairs, machines)
-        self.probA_, self.probB_ = np.array(sigmoids, dtype=np.float64).reshape(-1, 2).T
-        self._report([machine.solution for machine in machines])
-        return machines
+        solved = len(first) == len(pairs.classes)
+        return Machines.of([learned(pair, limit) for pair in pairs.classes] if solved else pairs.map(learned, limit))
 
     def _sigmoids(self, pairs: Pairs, limit: Clock, options: dict[str, Any]) -> list[tuple[float, float]]:
         """The sigmoid (A, B) of each pair, fitted to cross-validated decision values.
@@ -378,22 +413,22 @@ class Classifier(OneVsOne):
             programs.append(Program(own, times, loss, signs, w, beta, b, -beta, sign=-signs, intercept=free))
         return programs
 
-    def _keep_machines(self, X: Any, pairs: Pairs, machines: list[Pair]) -> None:
+    def _keep_machines(self, X: Any, pairs: Pairs, machines: Machines) -> None:
         training, blocks, k = pairs.training, pairs.blocks, len(self.classes_)
         dual = np.zeros((k - 1, training.kept.size))
         kind = np.zeros(training.kept.size, dtype=np.intp)
         _, rows, _, lines = pairs.flat
-        beta, lower, upper = (
-            np.concatenate(parts)
-            for parts in zip(*((m.beta, m.task.lower, m.task.upper) for m in machines), strict=True)
-        )
-        dual[lines, rows] = beta / np.repeat([m.scale for m in machines], [m.beta.size for m in machines])
-        np.maximum.at(kind, rows, kinds(beta, lower, upper))
+        batch, beta, scales = machines.batch, machines.beta, machines.scales
+        dual[lines, rows] = beta / np.repeat(scales, batch.sizes)
+        np.maximum.at(kind, rows, kinds(beta, batch.task.lower, batch.task.upper))
         used = np.flatnonzero(dual.any(axis=0))
-        self._n_support = np.array([np.sum((used >= b.start) & (used < b.stop)) for b in blocks], dtype=np.int32)
+        self._n_support = np.diff(np.searchsorted(used, [0, *(block.stop for block in blocks)])).astype(np.int32)
         sign = -1.0 if k == 2 else 1.0
         self._keep(X, training, used, sign * dual[:, used], kind)
-        self.intercept_ = np.array([sign * machine.bias for machine in machines])
-        self.n_iter_ = np.array([m.solution.certificate.iterations for m in machines], dtype=np.int32)
-        margins = np.array([machine.margin for machine in machines])
+        self.intercept_ = sign * machines.biases
+        self.n_iter_ = np.array([c.iterations for c in machines.certificates], dtype=np.int32)
+        # 1/‖w‖, the distance from the boundary to the margin in feature space.
+        norm2 = batch.sums(beta * machines.values)
+        margins = np.full(len(batch), np.inf)
+        np.divide(scales, np.sqrt(np.maximum(norm2, 0.0)), out=margins, where=norm2 > 0)
         self.margin_ = float(margins[0]) if k == 2 else margins

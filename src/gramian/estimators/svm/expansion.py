@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from gramian.kernels import Dot, Kernel, Radial
 from gramian.kernels.points import is_sparse
 from gramian.kernels.resolve import is_precomputed
 from gramian.kernels.tunable import Nested
+from gramian.resources import spans
 from gramian.rkhs import Function
 from gramian.solvers.svm.row_cache import Index
 
@@ -28,6 +29,8 @@ SMALL_CELLS = 2**18
 """Sparse X with up to this many entries is made dense: faster, and rounded in the same way as dense input."""
 FEW_CELLS = 2**20
 """Largest size of K(rows, support vectors) that is stored and used for all pairs of classes."""
+PANEL = 256
+"""Rows of a matrix in memory that are copied at a time."""
 
 
 class SupportVectorExpansion(Duality, Nested, BaseEstimator):
@@ -47,6 +50,8 @@ class SupportVectorExpansion(Duality, Nested, BaseEstimator):
     _mapped_rows: Index
     _feature_weights: Vector
     _n_support: NDArray[np.int32]
+    _known: Vector | None = None
+    """Decision values without the bias of numbered rows, in a search that computed them beforehand."""
 
     def _validated_for_predict(self, X: Any) -> Any:
         check_is_fitted(self)
@@ -57,8 +62,23 @@ class SupportVectorExpansion(Duality, Nested, BaseEstimator):
         rows = X[:, self._mapped_rows] if is_precomputed(self.kernel) else X
         return np.asarray(self.approximation_.evaluate(rows, self._feature_weights, self.memory), dtype=np.float64)
 
+    @staticmethod
+    def _evaluate_path(machines: Sequence[Any], K: Vector, train: Index, asked: Index) -> None:
+        """Evaluate machines that were fitted to numbered rows of a matrix K at others, in one pass over K."""
+        if any(len(machine._n_support) > 2 for machine in machines):
+            return
+        weights, known = np.zeros((len(K), len(machines))), np.full((len(K), len(machines)), np.nan)
+        for column, machine in zip(weights.T, machines, strict=True):
+            np.add.at(column, train[machine.support_], dense(machine.dual_coef_)[0])  # a fold may repeat rows
+        for part in spans(asked.size, PANEL):
+            known[asked[part]] = K[asked[part]] @ weights
+        for column, machine in zip(known.T, machines, strict=True):
+            machine._known = column
+
     def _single(self, X: Any) -> Vector:
         """The decision values without the bias of a machine with one function, for validated X: → (m,)."""
+        if self._known is not None:
+            return np.asarray(self._known[X[:, 0].astype(np.intp)])
         if hasattr(self, "approximation_"):
             return self._mapped_values(X)[:, 0]
         return self._expand(X, dense(self.dual_coef_)[0])
@@ -89,8 +109,8 @@ class SupportVectorExpansion(Duality, Nested, BaseEstimator):
         return lambda V: np.asarray(K @ V)
 
     def _few(self, X: Any) -> Vector | None:
-        """K(X, support vectors) if it is small; None if it is large, sparse, precomputed, or not on numeric vectors."""
-        if is_precomputed(self.kernel) or is_sparse(X) or is_sparse(self.support_vectors_):
+        """K(X, support vectors) if it is small; None if large, empty, sparse, precomputed or not numeric."""
+        if is_precomputed(self.kernel) or is_sparse(X) or is_sparse(self.support_vectors_) or not self.support_.size:
             return None
         vectors = self.support_vectors_
         K = columns_of(self, self._kernel, vectors).tile(wide(X))

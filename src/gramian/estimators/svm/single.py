@@ -26,7 +26,7 @@ from gramian.losses import EpsilonInsensitive
 from gramian.progress import Clock, progress
 from gramian.solvers.svm import tasks as svm_tasks
 from gramian.solvers.svm.smo import solve
-from gramian.solvers.svm.tasks import Solution, Task, start_of
+from gramian.solvers.svm.tasks import Solution, Start, Task, start_of
 
 EDGE = 1e-12
 SLACK = 1e-9
@@ -50,7 +50,7 @@ class _Single(SupportVectorMachine):
         """Return validated rows and targets."""
         raise NotImplementedError
 
-    def _task(self, y: Any, training: Training, start: Vector | None) -> Task:
+    def _task(self, y: Any, training: Training, start: Start | None) -> Task:
         """Return the optimisation problem, with a starting point if the task accepts one."""
         raise NotImplementedError
 
@@ -76,9 +76,9 @@ class _Single(SupportVectorMachine):
         last: Any = ()
         for machine, growth in cls._in_turn(machines):
             vars(machine).update(learned)
-            last = machine._learn(prepared, start_of(last[0], last[1], growth) if growth else None)
+            last = machine._learn(prepared, start_of(last[0], last[1].beta, last[1].values, growth) if growth else None)
 
-    def _learn(self, prepared: Prepared, start: Vector | None = None) -> tuple[Task, Solution]:
+    def _learn(self, prepared: Prepared, start: Start | None = None) -> tuple[Task, Solution]:
         """Solve the task on all rows and set the fitted attributes."""
         X, training = prepared.X, prepared.training
         task = self._task(prepared.y[training.kept], training, start)
@@ -94,7 +94,7 @@ class _Single(SupportVectorMachine):
         self.intercept_ = np.array([solution.bias])
         self.n_iter_ = solution.certificate.iterations
         self._learned(solution)
-        self._report([solution])
+        self._report([solution.certificate], solution.convex)
         return task, solution
 
     def _signed_multipliers(self) -> Vector:
@@ -211,14 +211,14 @@ class SVR(_Regressor):
     shrinking : bool, default=True
         Whether to set aside variables that stay at a bound, when the kernel rows do not fit the cache.
     cache_size : float, default=200
-        Megabytes of kernel rows to cache at most; kernels that are cheap to recompute use at most 256.
+        Megabytes of kernel rows to cache at most; kernels that are cheap to recompute use at most 256. On a GPU,
+        ``memory`` is the limit instead.
     verbose : bool, default=False
         Whether to show progress: steps, duality gap and violation.
     max_iter : int, default=-1
         Limit on pair steps; -1 for no limit.
     approximation : map or None, default=None
-        ``Nystroem``, ``FourierFeatures`` or another map ψ: the machine is then fitted exactly with the kernel
-        ``<ψ(x), ψ(z)>``, for which the certificate holds. The kernel is set here, not on the map.
+        ``Nystroem`` or another map ψ: the machine, and its certificate, are then those of the kernel ``<ψ(x), ψ(z)>``.
     max_time : float or None, default=None
         Time limit in seconds.
     n_jobs : int or None, default=None
@@ -226,8 +226,7 @@ class SVR(_Regressor):
     memory : int, str or None, default=None
         Bytes for tiles of the kernel matrix in ``predict``.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU on which kernel rows are computed, through torch (``pip install '.[gpu]'``); ``"auto"`` uses one if
-        there is one and the kernel can run there. Not saved with the model.
+        A GPU that computes kernel rows (``pip install '.[gpu]'``), with ``"auto"`` if it can. Not saved with the model.
 
     Attributes
     ----------
@@ -276,7 +275,7 @@ class SVR(_Regressor):
         "epsilon": [Interval(Real, 0.0, None, closed="left")],
     }
 
-    def _task(self, y: Any, training: Training, start: Vector | None) -> Task:
+    def _task(self, y: Any, training: Training, start: Start | None) -> Task:
         C = self.C * training.weight
         if math.isinf(self.C):
             # So large that a multiplier reaches it only if the hard problem is infeasible.
@@ -318,14 +317,14 @@ class NuSVR(_Regressor):
     tol : float, default=1e-3
         Bound on the worst KKT violation and on the relative duality gap.
     cache_size : float, default=200
-        Megabytes of kernel rows to cache at most; kernels that are cheap to recompute use at most 256.
+        Megabytes of kernel rows to cache at most; kernels that are cheap to recompute use at most 256. On a GPU,
+        ``memory`` is the limit instead.
     verbose : bool, default=False
         Whether to show progress: steps, duality gap and violation.
     max_iter : int, default=-1
         Limit on pair steps; -1 for no limit.
     approximation : map or None, default=None
-        ``Nystroem``, ``FourierFeatures`` or another map ψ: the machine is then fitted exactly with the kernel
-        ``<ψ(x), ψ(z)>``, for which the certificate holds. The kernel is set here, not on the map.
+        ``Nystroem`` or another map ψ: the machine, and its certificate, are then those of the kernel ``<ψ(x), ψ(z)>``.
     max_time : float or None, default=None
         Time limit in seconds.
     n_jobs : int or None, default=None
@@ -333,8 +332,7 @@ class NuSVR(_Regressor):
     memory : int, str or None, default=None
         Bytes for tiles of the kernel matrix in ``predict``.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU on which kernel rows are computed, through torch (``pip install '.[gpu]'``); ``"auto"`` uses one if
-        there is one and the kernel can run there. Not saved with the model.
+        A GPU that computes kernel rows (``pip install '.[gpu]'``), with ``"auto"`` if it can. Not saved with the model.
 
     Attributes
     ----------
@@ -385,7 +383,7 @@ class NuSVR(_Regressor):
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
     }
 
-    def _task(self, y: Any, training: Training, start: Vector | None) -> Task:
+    def _task(self, y: Any, training: Training, start: Start | None) -> Task:
         return svm_tasks.nu_regression(y, self.C * training.weight, self.nu)
 
     def _learned(self, solution: Solution) -> None:
@@ -416,14 +414,14 @@ class OneClassSVM(OutlierMixin, _Single):
     shrinking : bool, default=True
         Whether to set aside variables that stay at a bound, when the kernel rows do not fit the cache.
     cache_size : float, default=200
-        Megabytes of kernel rows to cache at most; kernels that are cheap to recompute use at most 256.
+        Megabytes of kernel rows to cache at most; kernels that are cheap to recompute use at most 256. On a GPU,
+        ``memory`` is the limit instead.
     verbose : bool, default=False
         Whether to show progress: steps, duality gap and violation.
     max_iter : int, default=-1
         Limit on pair steps; -1 for no limit.
     approximation : map or None, default=None
-        ``Nystroem``, ``FourierFeatures`` or another map ψ: the machine is then fitted exactly with the kernel
-        ``<ψ(x), ψ(z)>``, for which the certificate holds. The kernel is set here, not on the map.
+        ``Nystroem`` or another map ψ: the machine, and its certificate, are then those of the kernel ``<ψ(x), ψ(z)>``.
     max_time : float or None, default=None
         Time limit in seconds.
     n_jobs : int or None, default=None
@@ -431,8 +429,7 @@ class OneClassSVM(OutlierMixin, _Single):
     memory : int, str or None, default=None
         Bytes for tiles of the kernel matrix in ``predict``.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU on which kernel rows are computed, through torch (``pip install '.[gpu]'``); ``"auto"`` uses one if
-        there is one and the kernel can run there. Not saved with the model.
+        A GPU that computes kernel rows (``pip install '.[gpu]'``), with ``"auto"`` if it can. Not saved with the model.
 
     Attributes
     ----------
@@ -506,7 +503,7 @@ class OneClassSVM(OutlierMixin, _Single):
         X = self._validated(X)
         return X, np.zeros(_num_samples(X))
 
-    def _task(self, y: Any, training: Training, start: Vector | None) -> Task:
+    def _task(self, y: Any, training: Training, start: Start | None) -> Task:
         return svm_tasks.novelty(training.weight, self.nu)
 
     def _learned(self, solution: Solution) -> None:

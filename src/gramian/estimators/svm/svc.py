@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from gramian.estimators.svm.classifier import EVERYBODY, Classes, Classifier, Members, Pair, Pairs
+from gramian.estimators.svm.classifier import EVERYBODY, Classes, Classifier, Machines, Members, Pair, Pairs
 from gramian.estimators.svm.expansion import Vector
 from gramian.solvers.svm import tasks as svm_tasks
 from gramian.solvers.svm.dense import Batch
-from gramian.solvers.svm.tasks import Task
+from gramian.solvers.svm.tasks import Start, Task
 
 HARD = (1e2, 1e4, 1e7)
 """Bounds on multipliers tried in turn for ``C=inf`` without a bias, in units of 1 / k."""
@@ -55,7 +55,8 @@ class SVC(Classifier):
     tol : float, default=1e-3
         Bound on the worst KKT violation and on the relative duality gap.
     cache_size : float, default=200
-        Megabytes of kernel rows to cache at most; kernels that are cheap to recompute use at most 256.
+        Megabytes of kernel rows to cache at most; kernels that are cheap to recompute use at most 256. On a GPU,
+        ``memory`` is the limit instead.
     class_weight : dict, "balanced" or None, default=None
         Factors on C by class; ``"balanced"`` gives every class the same total.
     verbose : bool, default=False
@@ -69,8 +70,7 @@ class SVC(Classifier):
     random_state : int, RandomState, Generator or None, default=None
         Seed of the folds for probabilities.
     approximation : map or None, default=None
-        ``Nystroem``, ``FourierFeatures`` or another map ψ: the machine is then fitted exactly with the kernel
-        ``<ψ(x), ψ(z)>``, for which the certificate holds. The kernel is set here, not on the map.
+        ``Nystroem`` or another map ψ: the machine, and its certificate, are then those of the kernel ``<ψ(x), ψ(z)>``.
     max_time : float or None, default=None
         Time limit in seconds.
     n_jobs : int or None, default=None
@@ -78,8 +78,7 @@ class SVC(Classifier):
     memory : int, str or None, default=None
         Bytes for tiles of the kernel matrix in ``predict``.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU on which kernel rows are computed, through torch (``pip install '.[gpu]'``); ``"auto"`` uses one if
-        there is one and the kernel can run there. Not saved with the model.
+        A GPU that computes kernel rows (``pip install '.[gpu]'``), with ``"auto"`` if it can. Not saved with the model.
 
     Attributes
     ----------
@@ -134,13 +133,14 @@ class SVC(Classifier):
     fit_intercept: bool = True
 
     _along = ("C",)
+    _immediate = True
     _parameter_constraints = {  # noqa: RUF012
         **Classifier._parameter_constraints,
         "fit_intercept": ["boolean"],
         "C": [Interval(Real, 0.0, None, closed="right")],
     }
 
-    def _task(self, pairs: Pairs, pair: Classes, members: Members = EVERYBODY, start: Vector | None = None) -> Task:
+    def _task(self, pairs: Pairs, pair: Classes, members: Members = EVERYBODY, start: Start | None = None) -> Task:
         y = pairs.signs(pair)[members]
         if math.isinf(self.C):
             return svm_tasks.hard_margin(y)
@@ -151,7 +151,7 @@ class SVC(Classifier):
         pairs: Pairs,
         pair: Classes,
         members: Members = EVERYBODY,
-        start: Vector | None = None,
+        start: Start | None = None,
         first: Pair | None = None,
         **options: Any,
     ) -> Pair:
@@ -165,13 +165,13 @@ class SVC(Classifier):
             return _hard(pairs.signs(pair)[members], alone, pairs)
         return alone(self._task(pairs, pair, members))
 
-    def _batch(self, pairs: Pairs, starts: dict[Classes, Vector | None]) -> Batch | None:
+    def _batch(self, pairs: Pairs, start: Start | None) -> Batch | None:
         if not self.fit_intercept:
             return None  # solved pair by pair
-        if math.isinf(self.C) or starts:
-            return super()._batch(pairs, starts)
-        spans, rows, y, _ = pairs.flat
-        task, edges = svm_tasks.classification(y, self.C * pairs.weight[rows]), np.array([0, *(s.stop for s in spans)])
+        if math.isinf(self.C):
+            return super()._batch(pairs, start)
+        edges, rows, y, _ = pairs.flat
+        task = svm_tasks.classification(y, self.C * pairs.weight[rows], start)
         return Batch(replace(task, objects=rows), edges, np.diff(edges))
 
     def _price(self, pair: int) -> float:
@@ -196,7 +196,7 @@ def _hard(y: Vector, solve: Callable[[Task], Pair], pairs: Pairs) -> Pair:
         found = solve(svm_tasks.classification(y, np.full(y.size, bound)))
         if (largest := float(np.abs(found.beta).max())) < bound:
             # The solution is the same for any larger C; the smallest gives the tightest duality gap.
-            return solve(svm_tasks.classification(y, np.full(y.size, 2.0 * largest), found.beta))
+            return solve(svm_tasks.classification(y, np.full(y.size, 2.0 * largest), Start(found.beta)))
     return replace(found, solution=replace(found.solution, vanished=True))
 
 
@@ -224,7 +224,8 @@ class NuSVC(Classifier):
     tol : float, default=1e-3
         Bound on the worst KKT violation and on the relative duality gap.
     cache_size : float, default=200
-        Megabytes of kernel rows to cache at most; kernels that are cheap to recompute use at most 256.
+        Megabytes of kernel rows to cache at most; kernels that are cheap to recompute use at most 256. On a GPU,
+        ``memory`` is the limit instead.
     class_weight : dict, "balanced" or None, default=None
         Factors, by class, on the C equivalent to ν; ``"balanced"`` gives every class the same total.
     verbose : bool, default=False
@@ -238,8 +239,7 @@ class NuSVC(Classifier):
     random_state : int, RandomState, Generator or None, default=None
         Seed of the folds for probabilities.
     approximation : map or None, default=None
-        ``Nystroem``, ``FourierFeatures`` or another map ψ: the machine is then fitted exactly with the kernel
-        ``<ψ(x), ψ(z)>``, for which the certificate holds. The kernel is set here, not on the map.
+        ``Nystroem`` or another map ψ: the machine, and its certificate, are then those of the kernel ``<ψ(x), ψ(z)>``.
     max_time : float or None, default=None
         Time limit in seconds.
     n_jobs : int or None, default=None
@@ -247,8 +247,7 @@ class NuSVC(Classifier):
     memory : int, str or None, default=None
         Bytes for tiles of the kernel matrix in ``predict``.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU on which kernel rows are computed, through torch (``pip install '.[gpu]'``); ``"auto"`` uses one if
-        there is one and the kernel can run there. Not saved with the model.
+        A GPU that computes kernel rows (``pip install '.[gpu]'``), with ``"auto"`` if it can. Not saved with the model.
 
     Attributes
     ----------
@@ -305,6 +304,7 @@ class NuSVC(Classifier):
 
     _one_class = "specified nu is infeasible: "
     _along = ("nu",)
+    _immediate = False  # class weights, or another ν, may need a second one
     _parameter_constraints = {  # noqa: RUF012
         **Classifier._parameter_constraints,
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
@@ -333,7 +333,7 @@ class NuSVC(Classifier):
         pairs: Pairs,
         pair: Classes,
         members: Members = EVERYBODY,
-        start: Vector | None = None,
+        start: Start | None = None,
         nu: float | None = None,
     ) -> Task:
         weight = pairs.of(pair, pairs.training.weight)[members]
@@ -344,7 +344,7 @@ class NuSVC(Classifier):
         pairs: Pairs,
         pair: Classes,
         members: Members = EVERYBODY,
-        start: Vector | None = None,
+        start: Start | None = None,
         first: Pair | None = None,
         **options: Any,
     ) -> Pair:
@@ -364,11 +364,11 @@ class NuSVC(Classifier):
             found = pairs.solve(pair, task, members, **options)
         return replace(found, price=price, nu=nu)
 
-    def _keep_machines(self, X: Any, pairs: Pairs, machines: list[Pair]) -> None:
+    def _keep_machines(self, X: Any, pairs: Pairs, machines: Machines) -> None:
         super()._keep_machines(X, pairs, machines)
-        self.C_ = np.array([machine.price for machine in machines])
-        self.nu_ = np.array([machine.nu for machine in machines])
-        if raised := [machine for machine in machines if machine.nu > self.nu]:
+        self.C_ = np.array([machine.price for machine in machines.each])
+        self.nu_ = np.array([machine.nu for machine in machines.each])
+        if raised := [machine for machine in machines.each if machine.nu > self.nu]:
             a, b = (self.classes_.tolist()[c] for c in raised[0].classes)
             warnings.warn(
                 f"nu={self.nu:.4g} leaves {len(raised)} pairs of classes no margin with this kernel, and was raised "

@@ -2,15 +2,18 @@
 
 A row that is left out has weight zero. With S = √W the solution of ``(S K S + μI) a = S y`` is then zero there, and
 ``K S a`` at that row is its prediction. So all parts and ridges are columns of one block, and share K and each product
-with it. If rows are few and parts are many, all parts follow from one inverse G instead: leaving out the rows v changes
-a by ``-G_:v G_vv⁻¹ a_v``; with a single row v this is leave-one-out.
+with it. Landmarks precondition large ridges; small ones, for which they would leave many iterations, are preconditioned
+by a factorisation of each part in single precision, which ridges near each other share.
+
+If rows are few and parts are many, all parts follow from one inverse G instead: leaving out the rows v changes a by
+``-G_:v G_vv⁻¹ a_v``; with a single row v this is leave-one-out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -33,6 +36,18 @@ EXACT = 1e-10
 """Relative residual of the inverse above which the parts are solved one by one."""
 ROWS_PER_ITERATION = 12
 """A factorisation (n³/3 operations) takes about as long as n / 12 iterations for one column of a large block."""
+ROWS_PER_SINGLE = 25
+"""The same in single precision: from so many iterations of the smallest ridge, factorisations pay."""
+ROWS_PER_JOINED = 60
+"""The same for another ridge, once there are factorisations to share."""
+SPAN = 60.0
+"""Ridges within this factor share a factorisation at their geometric mean; the condition number is then below √60."""
+SHARED = 60
+"""Most iterations with a shared factorisation; more are due to rounding."""
+POWER = 10
+"""Steps of the power method for the norm of what landmarks leave."""
+LAPACK_ROWS = 8000
+"""Rows up to which LAPACK factorises a part in single precision within a second, so that Ctrl-C can wait for it."""
 
 Array = NDArray[np.float64]
 Predicted = Iterator[Array]
@@ -82,19 +97,49 @@ class Folds:
         return 4 * n * n + 8 * self._rank * (n + columns * self._rank) + 12 * 8 * n * columns * self.Y.shape[1]
 
     def _by_pcg(self) -> list[Array]:
-        """Solve all parts, ridges and targets as columns of one block; columns that converge slowly are factorised."""
+        """Solve all parts, ridges and targets as columns of one block; columns that do not converge are factorised."""
         (n, k), f, g = self.Y.shape, self.weights.shape[1], self.ridges.size
         part, ridge, target = (index.ravel() for index in np.indices((f, g, k)))
         scale, unit = np.sqrt(self.weights)[:, part], units(self.Y)[target]
-        exact, most = _Stored(self.K, self.gram.workers), max(n // ROWS_PER_ITERATION, 1)
-        B, zero, landmarks = scale * (self.Y[:, target] / unit), np.zeros((n, part.size)), _Landmarks(self, part, ridge)
-        means = self.ridges[ridge], scale, landmarks.solve, B, zero, self.tol, most, Clock(), silent
-        found = Refinement(exact, *means)
-        found.refine(_Stored(self.K.astype(np.float32), self.gram.workers))
-        values = (unit * (exact @ (scale * found.X))).reshape(n, f, g, k).transpose(2, 1, 0, 3)
-        for p, r in np.argwhere((found.residuals > self.tol).reshape(f, g, k).any(axis=2)):
+        exact, single = _Stored(self.K, self.gram.workers), _Stored(self.K.astype(np.float32), self.gram.workers)
+        B, X, residuals = scale * (self.Y[:, target] / unit), np.zeros((n, part.size)), np.full(part.size, np.inf)
+        for parts, ridges, means, most in self._shares(single):
+            (own,) = np.nonzero(np.isin(part, parts) & np.isin(ridge, ridges))
+            precondition = means(self, part[own], ridge[own]).solve
+            system = self.ridges[ridge[own]], scale[:, own], precondition, B[:, own], X[:, own]
+            found = Refinement(exact, *system, self.tol, most, Clock(), silent)
+            found.refine(single)
+            X[:, own], residuals[own] = found.X, found.residuals
+        values = (unit * (exact @ (scale * X))).reshape(n, f, g, k).transpose(2, 1, 0, 3)
+        for p, r in np.argwhere((residuals > self.tol).reshape(f, g, k).any(axis=2)):
             values[r, p] = self._factorised(p, float(self.ridges[r]))
         return list(values)
+
+    def _shares(self, single: _Stored) -> Iterator[tuple[Any, Any, Callable[..., Any], int]]:
+        """Parts and ridges that share a preconditioner, the preconditioner, and the most iterations with it."""
+        n, f = self.weights.shape
+        F = _landmarks(self)
+        at_once = min(int((self.gram.memory - self._bytes) // (4 * n * n)), f) if n <= LAPACK_ROWS else 0
+        rounds = self._rounds(single, F)
+        hard = (rounds > n / ROWS_PER_JOINED) & (rounds.max() > n / ROWS_PER_SINGLE) & (at_once > 0)
+        if not hard.all():
+            yield range(f), np.flatnonzero(~hard), partial(_Landmarks, F), max(n // ROWS_PER_ITERATION, 1)
+        del F
+        left = np.flatnonzero(hard)[np.argsort(self.ridges[hard])]
+        while left.size:
+            near = self.ridges[left] <= SPAN * self.ridges[left[0]]
+            for first in range(0, f, at_once):
+                yield range(first, min(first + at_once, f)), left[near], partial(_Factors, single.matrix), SHARED
+            left = left[~near]
+
+    def _rounds(self, single: _Stored, F: NDArray[Any]) -> Array:
+        """Iterations that each ridge needs with landmarks, by the condition number ``1 + ‖K - F Fᵀ‖ / μ``: → (g,)."""
+        v, norm = np.random.default_rng(0).standard_normal((len(F), 1)), 0.0
+        for _ in range(POWER):
+            v /= np.linalg.norm(v) or 1.0
+            v = single @ v - F @ (F.T @ v.astype(F.dtype))
+            norm = float(np.linalg.norm(v))
+        return np.asarray(np.sqrt(1 + norm * self.weights.max() / self.ridges) * np.log(2 / self.tol) / 2)
 
     def _factorised(self, p: int, ridge: float) -> Array:
         """Predictions of one part, by Cholesky."""
@@ -165,18 +210,10 @@ class _Stored:
 class _Landmarks:
     """The preconditioner ``(S F Fᵀ S + μI)⁻¹`` of each column, by Woodbury; all parts share F."""
 
+    factor: NDArray[Any]
     folds: Folds
     part: NDArray[np.intp]
     ridge: NDArray[np.intp]
-
-    @cached_property
-    def factor(self) -> NDArray[Any]:
-        """F, in single precision if its rounding is below the smallest ridge."""
-        folds, gram = self.folds, self.folds.gram
-        scale, least = np.sqrt(folds.weights.max(keepdims=True)), float(folds.ridges.min())
-        dtype = np.float32 if narrow_enough(gram, scale, least) else np.float64
-        enough = least / (float(folds.K.trace()) * float(scale[0, 0]) ** 2)
-        return rpcholesky(gram, folds._rank, folds.random_state, tol=min(enough, 1.0), dtype=dtype).factor
 
     @cached_property
     def cores(self) -> dict[tuple[int, int], NDArray[Any]]:
@@ -187,8 +224,8 @@ class _Landmarks:
         for p, own in enumerate(weights.T):
             (less,) = np.nonzero(own < most)
             moments = total - _outer(F[less], (most - own)[less])
-            for r, ridge in enumerate(self.folds.ridges.tolist()):
-                core = np.linalg.cholesky(np.eye(len(moments)) + moments / ridge)
+            for r in np.unique(self.ridge).tolist():
+                core = np.linalg.cholesky(np.eye(len(moments)) + moments / self.folds.ridges[r])
                 cores[p, r] = core.astype(F.dtype, copy=False).T
         return cores
 
@@ -211,6 +248,56 @@ class _Landmarks:
 
         run(strip, strips, workers)
         return Z
+
+
+@dataclass(frozen=True, eq=False)
+class _Factors:
+    """The preconditioner ``(S K S + νI)⁻¹`` in single precision, for ridges near ν, by one factor for each part."""
+
+    K: NDArray[np.float32]
+    folds: Folds
+    part: NDArray[np.intp]
+    ridge: NDArray[np.intp]
+
+    @cached_property
+    def lower(self) -> dict[int, tuple[NDArray[np.intp], NDArray[np.float32] | None]]:
+        """By part: its rows, and its lower Cholesky factor; None if rounding has left a negative pivot."""
+        near = self.folds.ridges[self.ridge]
+        parts, ridge = np.unique(self.part).tolist(), np.sqrt(near.min() * near.max())
+
+        def factorise(p: int) -> tuple[NDArray[np.intp], NDArray[np.float32] | None]:
+            (rows,) = np.nonzero(self.folds.weights[:, p])
+            scale, A = np.sqrt(self.folds.weights[rows, p]).astype(np.float32), np.empty((len(rows),) * 2, np.float32)
+            for strip in spans(len(rows), 256):
+                A[strip] = self.K[rows[strip]].take(rows, axis=1)
+                if np.any(scale != 1.0):
+                    A[strip] *= scale * scale[strip, None]
+            A[np.diag_indices_from(A)] += np.float32(ridge)
+            factor, failed = scipy.linalg.lapack.spotrf(A.T, lower=1, clean=0, overwrite_a=1)
+            return rows, None if failed else factor
+
+        return dict(zip(parts, run(factorise, parts, self.folds.gram.workers), strict=True))
+
+    def solve(self, R: Array, columns: NDArray[np.intp]) -> Array:
+        """Apply the preconditioner to the residuals of some columns: R (n, k)."""
+        Z = R / self.folds.ridges[self.ridge[columns]]
+
+        def each(p: int) -> None:
+            (own,), (rows, factor) = np.nonzero(self.part[columns] == p), self.lower[p]
+            if factor is not None:
+                narrow, scale = narrowed(R[np.ix_(rows, own)], factor.dtype)
+                Z[np.ix_(rows, own)] = scipy.linalg.lapack.spotrs(factor, narrow, lower=1)[0] * scale
+
+        run(each, np.unique(self.part[columns]).tolist(), self.folds.gram.workers)
+        return Z
+
+
+def _landmarks(folds: Folds) -> NDArray[Any]:
+    """F with F Fᵀ near K, in single precision if its rounding is below the smallest ridge."""
+    scale, least = np.sqrt(folds.weights.max(keepdims=True)), float(folds.ridges.min())
+    dtype = np.float32 if narrow_enough(folds.gram, scale, least) else np.float64
+    enough = least / (float(folds.K.trace()) * float(scale[0, 0]) ** 2)
+    return rpcholesky(folds.gram, folds._rank, folds.random_state, tol=min(enough, 1.0), dtype=dtype).factor
 
 
 def _outer(F: NDArray[Any], weights: Array) -> Array:

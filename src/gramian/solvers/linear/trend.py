@@ -64,8 +64,14 @@ class TrendBasis:
                 f"the trend is not identified: its {q} columns at {n} rows have rank {max(min(rank, n), 0)}, as "
                 "constant or repeated columns of X make it; remove these columns, or take fewer functions."
             )
+        # Beside a constant, columns far from zero that hardly vary keep their digits once they are centred.
+        centres = np.eye(q)
+        if np.ptp(T[:, 0]) == 0.0:
+            centres[0, 1:] = T[:, 1:].mean(axis=0) / T[0, 0]
+            T = np.column_stack([T[:, 0], T[:, 1:] - T[0, 0] * centres[0, 1:]])
+            size = np.linalg.norm(T, axis=0)
         Q, R = np.linalg.qr(T / size)
-        return cls(np.asarray(Q), np.asarray(R * size))
+        return cls(np.asarray(Q), np.asarray((R * size) @ centres))
 
     def residual(self, Y: Array) -> Array:
         """Return P y: Y (n, k) → (n, k)."""

@@ -27,7 +27,7 @@ FOREVER = Clock()
 
 def polish(K: Vector, state: State, clock: Clock = FOREVER) -> Vector:
     """Improve a feasible β until KKT holds to rounding, as far as the rank of the kernel allows."""
-    from gramian.solvers.svm.inner import advance
+    from gramian.solvers.svm.pair_steps import advance
 
     task, start = state.task, state.beta
     K = np.ascontiguousarray(K[np.ix_(task.objects, task.objects)])

@@ -88,17 +88,16 @@ class Batch:
         return np.diff(self.edges)
 
     @cached_property
-    def groups(self) -> tuple[Index, Index, Index, Index]:
-        """Where groups begin, their sizes, and the indices of the first and the last group of each problem."""
-        both = self.splits < self.sizes
-        first = np.arange(len(self)) + np.concatenate([[0], np.cumsum(both)[:-1]])
-        starts = np.empty(len(self) + int(both.sum()), dtype=np.intp)
-        starts[first] = self.edges[:-1]
-        starts[first[both] + 1] = (self.edges[:-1] + self.splits)[both]
-        return starts, np.diff([*starts, self.edges[-1]]), first, first + both
+    def groups(self) -> tuple[Index, Index, slice, slice]:
+        """Where groups begin, their sizes, and the first and the last group of each problem; all have one, or two."""
+        starts = self.edges[:-1]
+        if self.splits[0] == self.sizes[0]:
+            return starts, self.sizes, slice(None), slice(None)
+        starts = np.column_stack([starts, starts + self.splits]).ravel()
+        return starts, np.diff(starts, append=self.edges[-1]), slice(0, None, 2), slice(1, None, 2)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Answers:
     """The solutions of a batch, and the entries of their certificates."""
 
@@ -111,28 +110,36 @@ class Answers:
     gap: Array  # (p,)
     relative: Array  # (p,)
     violation: Array  # (p,)
-    norm2: Array  # (p,)
     steps: Array  # (p,): Pair steps
     seconds: float
 
+    @cached_property
+    def scales(self) -> Array:
+        """(p,): The divisors that turn β into coefficients: ``Solution.unit`` of scaled tasks, else one."""
+        first, last = self.multipliers.T
+        return 0.5 * (first - last) if self.batch.task.scaled else np.ones(len(self.batch))
+
+    @property
+    def biases(self) -> Array:
+        """(p,): The biases, divided by the scales."""
+        return -0.5 * self.multipliers.sum(axis=1) / self.scales
+
+    def certificates(self) -> list[Certificate]:
+        """Return the certificate of each problem, as if it held."""
+        columns = self.dual + self.gap, self.dual, self.relative, self.violation, self.steps.astype(np.intp)
+        same = {"kind": "duality gap", "converged": True, "seconds": self.seconds / len(self.batch), "message": ""}
+        found = []
+        for primal, dual, gap, violation, steps in zip(*(c.tolist() for c in columns), strict=True):
+            certificate = object.__new__(Certificate)  # frozen: assigning field by field takes five times as long
+            vars(certificate).update(same, primal=primal, dual=dual, gap=gap, violation=violation, iterations=steps)
+            found.append(certificate)
+        return found
+
     def solutions(self) -> Iterator[Solution | None]:
         """Yield the solution of each problem, or None if its certificate does not hold."""
-        seconds = self.seconds / len(self.batch)
-        columns = self.dual + self.gap, self.dual, self.relative, self.violation, self.steps.astype(np.intp)
-        figures, edges = zip(*(c.tolist() for c in columns), strict=True), pairwise(self.batch.edges.tolist())
-        for met, (a, z), levels, line in zip(self.met, edges, self.multipliers.tolist(), figures, strict=True):
-            primal, dual, gap, violation, steps = line
-            certificate = Certificate(
-                kind="duality gap",
-                primal=primal,
-                dual=dual,
-                gap=gap,
-                violation=violation,
-                converged=True,
-                iterations=steps,
-                seconds=seconds,
-            )
-            answer = Solution(self.beta[a:z], self.values[a:z], tuple(levels), certificate, True, False)
+        edges, levels = pairwise(self.batch.edges.tolist()), self.multipliers.tolist()
+        for met, (a, z), level, certificate in zip(self.met, edges, levels, self.certificates(), strict=True):
+            answer = Solution(self.beta[a:z], self.values[a:z], tuple(level), certificate, True, False)
             yield answer if met else None
 
 
@@ -168,7 +175,7 @@ class _Descent:
 
     def run(self, beta: Array, tol: float, limit: int, polished: int, workers: int) -> tuple[Array, Array]:
         """Improve β in place; return the gradient there and the figures of each problem: → (m,), (p, 3)."""
-        from gramian.solvers.svm.inner import solve_all
+        from gramian.solvers.svm.pair_steps import solve_all
 
         task, batch = self.batch.task, self.batch
         gradient, figures = np.empty(beta.size), np.zeros((len(batch), 3))
@@ -201,7 +208,7 @@ class _Descent:
         units = (
             np.maximum(0.5 * (level[first] - level[last]), TINIEST) if task.scaled else np.full(len(batch), self.unit)
         )
-        objective = np.maximum.reduce([np.abs(dual), np.abs(dual + gap), np.maximum(NOTHING * self.worth, TINIEST)])
+        objective = np.maximum(np.maximum(np.abs(dual), np.abs(dual + gap)), np.maximum(NOTHING * self.worth, TINIEST))
         violation = np.maximum(worst[first], worst[last]) / units
         off = np.abs(np.add.reduceat(beta - task.start, starts))
         met = violation + PAIR * lost / units <= tol
@@ -209,8 +216,8 @@ class _Descent:
         met &= np.maximum(off[first], off[last]) <= FEASIBLE * np.maximum(size, batch.sums(np.abs(task.start)))
         if task.scaled:
             met &= norm2 > np.maximum(VANISHED * spread, 64.0 * EPSILON * self.scale) * (0.5 * size) ** 2
-        both = np.column_stack([level[first], level[last]])
-        figures = dual, gap, gap / objective, np.maximum(violation, 0.0), norm2, np.zeros(len(batch)), 0.0
+        both = np.array([level[first], level[last]]).T
+        figures = dual, gap, gap / objective, np.maximum(violation, 0.0), np.zeros(len(batch)), 0.0
         return Answers(batch, beta, values, both, met, *figures)
 
 
@@ -218,8 +225,8 @@ def solve_dense(
     K: Array, batch: Batch, tol: float, rounding: float, polished: int, max_iter: int = -1, workers: int = 1
 ) -> Answers:
     """Solve all problems of a batch, whose objects are rows of K."""
-    from gramian.solvers.svm.inner import FAILED, SPREAD
-    from gramian.solvers.svm.inner import STEPS as TAKEN
+    from gramian.solvers.svm.pair_steps import FAILED, SPREAD
+    from gramian.solvers.svm.pair_steps import STEPS as TAKEN
 
     clock, descent = Clock(), _Descent(K, batch, max(EPSILON, rounding))
     beta, largest, steps = batch.task.start.astype(np.float64), int(batch.sizes.max()), np.zeros(len(batch))
@@ -236,4 +243,5 @@ def solve_dense(
     met = found.met & ~failed
     if max_iter >= 0:
         met &= steps < max_iter  # leave those that reached max_iter to smo, which reports it
-    return replace(found, met=met, steps=steps, seconds=clock.seconds)
+    found.met, found.steps, found.seconds = met, steps, clock.seconds
+    return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -18,6 +19,8 @@ PANEL_BYTES = 64 * 10**6
 """Rows are computed in panels of about this size, so that Ctrl-C is answered soon."""
 THREAD_WORTH = 1_000_000
 """Below this many multiplications, a second thread costs more than it saves."""
+THREAD_ROWS = 200_000
+"""The same for cached entries that are summed."""
 
 
 @dataclass(frozen=True)
@@ -45,15 +48,22 @@ class RowCache:
         self._allocate()
 
     def _allocate(self) -> None:
-        self.dtype = self.gram.dtype
+        self.dtype = self._dtype()
         cells = min(self._budget // self.dtype.itemsize, self.gram.shape[0] * len(self.columns))
-        self._flat = np.empty(max(cells, 2 * len(self.columns)), self.dtype)
+        self._cells = max(cells, 2 * len(self.columns))
+        self._flat = self._empty()
         self._forget()
+
+    def _dtype(self) -> np.dtype[Any]:
+        return self.gram.dtype
+
+    def _empty(self) -> Any:
+        return np.empty(self._cells, self.dtype)
 
     def _forget(self) -> None:
         """Empty the cache and divide its memory into rows of the current width."""
         width = max(len(self.columns), 1)
-        self.capacity = self._flat.size // width
+        self.capacity = self._cells // width
         self.store = self._flat[: self.capacity * width].reshape(self.capacity, width)
         self._used = 0
         self._slot[:] = -1
@@ -72,6 +82,13 @@ class RowCache:
             self._owner[room], self._stamp[room], self._slot[missing] = missing, self._clock, room
             self.computed += missing.size
         return self._slot[rows]
+
+    def add(self, rows: Index, weights: NDArray[np.float64], total: NDArray[np.float64], workers: int) -> None:
+        """Add Σ_k weights_k K[rows_k, columns] to ``total``. weights (len(rows),), total (len(columns),)."""
+        slots, width = self.slots(rows), len(self.columns)
+        task = partial(_add_columns, self.store, slots, weights, total)
+        workers = workers if slots.size * width > THREAD_ROWS else 1
+        run(task, spans(width, -(-width // workers)), workers)
 
     def _room(self, count: int) -> Index:
         fresh = np.arange(self._used, min(self._used + count, self.capacity))
@@ -127,16 +144,83 @@ class RowCache:
         return (self.gram.rows if self.wide is None else self.wide.block)(rows, columns)
 
 
-class KernelRows:
+class Rows(ABC):
+    """What ``smo`` reads kernel values from; the defaults are those of rows without a cache."""
+
+    ids: Index
+    """The number of each object in the matrix."""
+    direct = True
+    """Whether a block is cheap to compute: the working set may be large."""
+    definite = True
+    """Whether the matrix is positive semi-definite."""
+    whole: NDArray[np.float64] | None = None
+    """The whole matrix, if it is small enough for ``dense``."""
+    stored: NDArray[Any] | None = None
+    """The stored matrix that the objects' ``ids`` index, if it is in memory and needs no cache."""
+    on_card = False
+    """Whether a GPU computes the rows."""
+
+    @property
+    def rounding(self) -> float:
+        """Rounding error of a kernel value in full precision, relative to the largest k(x, x)."""
+        return float(np.finfo(np.float64).eps)
+
+    @property
+    def evicted(self) -> int:
+        """Number of rows evicted so far."""
+        return 0
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The precision of the rows."""
+        return np.dtype(np.float64)
+
+    @property
+    def largest_square(self) -> int:
+        """The largest number of objects that ``square`` accepts."""
+        return len(self.ids)
+
+    @property
+    def shrinkable(self) -> KernelRows | None:
+        """These rows if columns can be dropped temporarily, and that saves time; else None."""
+        return None
+
+    def scratch(self, size: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Return memory that ``square`` can write to quickly."""
+        return np.empty(size, dtype)
+
+    @abstractmethod
+    def diagonal(self) -> NDArray[np.float64]:
+        """Return k(x, x) of every object: → (m,)."""
+
+    @abstractmethod
+    def square(self, objects: Index, out: NDArray[Any]) -> None:
+        """Write the kernel matrix of some objects, in this precision or less: out (q, q)."""
+
+    @abstractmethod
+    def add(self, objects: Index, weights: NDArray[np.float64], total: NDArray[np.float64]) -> None:
+        """Add Σ_k weights_k K[objects_k, :] to ``total``. weights (len(objects),), total (m,)."""
+
+    @abstractmethod
+    def exact(self, objects: Index, others: Index) -> NDArray[Any]:
+        """Return a block of the kernel in full precision, without a cache: → (len(objects), len(others))."""
+
+    def exact_sum(self, objects: Index, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return Σ_k weights_k K[objects_k, :] in full precision. weights (len(objects),) → (m,)."""
+        total = np.zeros(len(self.ids))
+        self.add(objects, weights, total)
+        return total
+
+    def upgrade(self) -> bool:
+        """Switch to full precision; return False if the rows had it already."""
+        return False
+
+
+class KernelRows(Rows):
     """Kernel rows of one problem, from one cache or from several with different columns.
 
     The objects of a problem are numbered 0..m-1: the columns of the first cache, then those of the next.
     """
-
-    stored = None
-    """The stored matrix that the objects' ``ids`` index, if it is in memory and needs no cache."""
-    on_card = False
-    """Whether a GPU computes the rows."""
 
     def __init__(
         self,
@@ -149,7 +233,6 @@ class KernelRows:
         self.caches = list(caches)
         self.workers, self.direct, self.definite = workers, direct, definite
         self.whole = whole
-        """The same, if it is small enough for ``dense``."""
         self._index()
 
     def _index(self) -> None:
@@ -210,11 +293,8 @@ class KernelRows:
     def add(self, objects: Index, weights: NDArray[np.float64], total: NDArray[np.float64]) -> None:
         """Add Σ_k weights_k K[objects_k, :] to ``total``. weights (len(objects),), total (m,)."""
         for part in spans(objects.size, self.capacity):
-            for cache, edge in zip(self.caches, self.edges, strict=False):
-                slots, width = cache.slots(self.ids[objects[part]]), len(cache.columns)
-                workers = self.workers if slots.size * width > 200_000 else 1
-                task = partial(_add_columns, cache.store, slots, weights[part], total[edge : edge + width])
-                run(task, spans(width, -(-width // workers)), workers)
+            for cache, left, right in zip(self.caches, self.edges, self.edges[1:], strict=False):
+                cache.add(self.ids[objects[part]], weights[part], total[left:right], self.workers)
 
     def exact(self, objects: Index, others: Index) -> NDArray[Any]:
         """Return a block of the kernel in full precision, without the caches: → (len(objects), len(others))."""
@@ -243,27 +323,16 @@ class KernelRows:
         self._index()
 
 
-class FeatureRows:
-    """The interface of ``KernelRows`` for the kernel ``<ψ(x), ψ(z)>`` of explicit features.
+class FeatureRows(Rows):
+    """Rows of the kernel ``<ψ(x), ψ(z)>`` of explicit features.
 
-    A sum of q kernel rows is one product Fᵀw and one product with F: O((n + q) m) for any kernel.
+    A sum of q kernel rows is one product Fᵀw and one product with F: O((n + q) m) for any kernel. Every value is a
+    product with one vector w, so dropping columns would save nothing.
     """
-
-    direct = True
-    """A block of the kernel is one product: the working set may be large."""
-    shrinkable = None
-    """Every value is a product with one vector w, so dropping columns would save nothing."""
-    definite = True
-    whole = stored = None
-    on_card = False
-    evicted = 0
-    dtype = np.dtype(np.float64)
-    rounding = float(np.finfo(np.float64).eps)
 
     def __init__(self, F: NDArray[np.float64], workers: int = 1) -> None:
         self.F, self.workers = F, workers
         self.ids = np.arange(len(F))
-        self.largest_square = len(F)
 
     def diagonal(self) -> NDArray[np.float64]:
         """Return ‖ψ(x)‖² of every object: → (n,)."""
@@ -289,71 +358,57 @@ class FeatureRows:
         """Return a block of the kernel: → (len(objects), len(others))."""
         return self.F[objects] @ self.F[others].T
 
-    def exact_sum(self, objects: Index, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return Σ_k weights_k K[objects_k, :]. weights (len(objects),) → (n,)."""
-        total = np.zeros(len(self.ids))
-        self.add(objects, weights, total)
-        return total
 
-    def upgrade(self) -> bool:
-        """Return False: there is no higher precision."""
-        return False
+class CardCache(RowCache):
+    """A row cache in the memory of a GPU, in float64; sums of rows are computed there too."""
+
+    def __init__(self, gram: Gram, columns: Index, budget: int) -> None:
+        assert gram.card is not None
+        self._card = gram.card
+        super().__init__(gram, columns, min(budget, self._card.free // 2))
+
+    def _dtype(self) -> np.dtype[Any]:
+        return np.dtype(np.float64)
+
+    def _empty(self) -> Any:
+        self._B = self.gram._B[_as_slice(self.columns)]
+        return self._card.empty(self._cells)
+
+    def _fill(self, rows: Index, slots: Index) -> None:
+        self._card.store_rows(self.gram._A[rows], self._B, self.store, slots)
+
+    def add(self, rows: Index, weights: NDArray[np.float64], total: NDArray[np.float64], workers: int) -> None:
+        """Add Σ_k weights_k K[rows_k, columns] to ``total``. weights (len(rows),), total (len(columns),)."""
+        total += self._card.sum_of_rows(self.store, self.slots(rows), weights)
 
 
-class CardRows:
-    """The interface of ``KernelRows`` for a GPU, which computes a row faster than it could be copied.
+class CardRows(KernelRows):
+    """Kernel rows on a GPU: blocks of a working set are computed at once, rows are cached and summed there."""
 
-    No row is kept: for a sum of q kernel rows, only their weights and the n sums are transferred.
-    """
-
-    direct = True
-    """A block of the kernel is computed at once: the working set may be large."""
-    shrinkable = None
-    """Dropping columns would save nothing."""
-    stored = None
     on_card = True
-    evicted = 0
-    dtype = np.dtype(np.float64)
+    exact_sum = Rows.exact_sum
 
-    def __init__(self, gram: Gram, ids: Index, definite: bool = True, whole: NDArray[np.float64] | None = None) -> None:
-        self.gram, self.ids, self.definite, self.whole = gram, ids, definite, whole
-        self.rounding, self.largest_square = gram.rounding, len(ids)
-        self._A = gram._A if len(ids) == gram.shape[0] else gram._A[ids]
+    def __init__(
+        self, caches: Sequence[RowCache], definite: bool = True, whole: NDArray[np.float64] | None = None
+    ) -> None:
+        super().__init__(caches, direct=True, definite=definite, whole=whole)
 
-    def diagonal(self) -> NDArray[np.float64]:
-        """Return k(x, x) of every object: → (n,)."""
-        return np.asarray(self.gram.diagonal(), dtype=np.float64)[self.ids]
+    @property
+    def shrinkable(self) -> None:
+        """None: dropping columns would save little."""
+
+    def scratch(self, size: int, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Return memory that the GPU writes to without a copy in between."""
+        assert self.gram.card is not None
+        return self.gram.card.pinned(size, dtype)
 
     def square(self, objects: Index, out: NDArray[Any]) -> None:
         """Write the kernel matrix of some objects, rounded on the card to the precision of ``out`` (q, q)."""
         self.gram.rows(self.ids[objects], self.ids[objects], out=out)
 
-    def add(self, objects: Index, weights: NDArray[np.float64], total: NDArray[np.float64]) -> None:
-        """Add Σ_k weights_k K[objects_k, :] to ``total``. weights (len(objects),), total (n,)."""
-        total += self.exact_sum(objects, weights)
 
-    def exact(self, objects: Index, others: Index) -> NDArray[np.float64]:
-        """Return a block of the kernel: → (len(objects), len(others))."""
-        return self.gram.rows(self.ids[objects], self.ids[others])
-
-    def exact_sum(self, objects: Index, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return Σ_k weights_k K[objects_k, :]. weights (len(objects),) → (n,)."""
-        assert self.gram.card is not None
-        return self.gram.card.sum_of_rows(self._A, self.gram._B[self.ids[objects]], weights)
-
-    def upgrade(self) -> bool:
-        """Return False: there is no higher precision."""
-        return False
-
-
-class StoredRows:
-    """The interface of ``KernelRows`` for a matrix that is already in memory."""
-
-    direct = True
-    shrinkable = None
-    """Dropping columns would save nothing."""
-    on_card = False
-    evicted = 0
+class StoredRows(Rows):
+    """Rows of a matrix that is already in memory; dropping columns would save nothing."""
 
     def __init__(
         self,
@@ -364,42 +419,40 @@ class StoredRows:
         small: bool = False,
         workers: int = 1,
     ) -> None:
-        self.stored, self.ids, self.rounding, self.definite = matrix, ids, rounding, definite
-        self.whole, self.workers, self.largest_square = matrix if small else None, workers, len(ids)
+        self.stored = self._matrix = matrix
+        self.ids, self._rounding, self.definite = ids, rounding, definite
+        self.whole, self.workers = matrix if small else None, workers
 
     def diagonal(self) -> NDArray[np.float64]:
         """Return k(x, x) of every object: → (n,)."""
-        return self.stored[self.ids, self.ids].astype(np.float64)
+        return self._matrix[self.ids, self.ids].astype(np.float64)
+
+    @property
+    def rounding(self) -> float:
+        """Rounding error of an entry, relative to the largest k(x, x)."""
+        return self._rounding
 
     @property
     def dtype(self) -> np.dtype[Any]:
         """The precision of the matrix."""
-        return self.stored.dtype
+        return self._matrix.dtype
 
     def square(self, objects: Index, out: NDArray[Any]) -> None:
         """Write the kernel matrix of some objects: out (q, q)."""
         out[:] = self.exact(objects, objects)
 
-    def add(self, objects: Index, weights: NDArray[np.float64], total: NDArray[np.float64]) -> None:
-        """Add Σ_k weights_k K[objects_k, :] to ``total``. weights (len(objects),), total (n,)."""
-        total += self.exact_sum(objects, weights)
-
     def exact(self, objects: Index, others: Index) -> NDArray[np.float64]:
         """Return a block of the kernel: → (len(objects), len(others))."""
-        return self.stored[np.ix_(self.ids[objects], self.ids[others])]
+        return self._matrix[np.ix_(self.ids[objects], self.ids[others])]
 
-    def exact_sum(self, objects: Index, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return Σ_k weights_k K[objects_k, :]. weights (len(objects),) → (n,)."""
+    def add(self, objects: Index, weights: NDArray[np.float64], total: NDArray[np.float64]) -> None:
+        """Add Σ_k weights_k K[objects_k, :] to ``total``. weights (len(objects),), total (n,)."""
         # Summing whole contiguous rows is faster than gathering the objects' columns.
-        width = self.stored.shape[1]
+        width = self._matrix.shape[1]
         sums, workers = np.zeros(width), self.workers if objects.size * width > THREAD_WORTH else 1
-        task = partial(_add_columns, self.stored, self.ids[objects], weights, sums)
+        task = partial(_add_columns, self._matrix, self.ids[objects], weights, sums)
         run(task, spans(width, -(-width // workers)), workers)
-        return sums[self.ids]
-
-    def upgrade(self) -> bool:
-        """Return False: there is no higher precision."""
-        return False
+        total += sums[self.ids]
 
 
 def _add_columns(

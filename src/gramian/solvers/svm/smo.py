@@ -28,10 +28,9 @@ from numpy.typing import NDArray
 from gramian.certificates import Certificate
 from gramian.progress import Clock, Tick, silent
 from gramian.resources import one_blas_thread
-from gramian.solvers.machine.origin_row import AnchoredRows
 from gramian.solvers.svm.active_set import polish
 from gramian.solvers.svm.dense import Batch, solve_dense
-from gramian.solvers.svm.row_cache import CardRows, FeatureRows, Index, KernelRows, StoredRows
+from gramian.solvers.svm.row_cache import Index, KernelRows, Rows
 from gramian.solvers.svm.tasks import (
     EPSILON,
     FEASIBLE,
@@ -46,7 +45,6 @@ from gramian.solvers.svm.tasks import (
     Vector,
 )
 
-Rows = KernelRows | FeatureRows | CardRows | StoredRows | AnchoredRows
 WORKING_SET = 1024
 CARD_SET = 1536
 """Size of the working set on a GPU, where a round costs more than the longer steps of a larger set."""
@@ -159,9 +157,11 @@ class _Descent:
         self.refined = 0
         self.room = np.empty(0)
         diagonal = rows.diagonal()
-        self.state = State(task, task.start.astype(np.float64), np.zeros(diagonal.size), diagonal)
+        known = np.zeros(diagonal.size) if task.values is None else task.values
+        self.state = State(task, task.start.astype(np.float64), known, diagonal)
         self.scale = float(np.max(np.abs(diagonal), initial=0.0)) or 1.0
-        self.rebuild()
+        if task.values is None:
+            self.rebuild()
 
     # ---- the outer loop -------------------------------------------------------------------------------------------
 
@@ -323,7 +323,7 @@ class _Descent:
 
     def improve(self, state: State, working: Index, tol: float) -> None:
         """Optimise the working set, with all other variables fixed."""
-        from gramian.solvers.svm.inner import pair_steps
+        from gramian.solvers.svm.pair_steps import pair_steps
 
         objects, before = state.task.objects[working], state.beta[working]
         beta, gradient = before.copy(), state.gradient[working]
@@ -349,7 +349,7 @@ class _Descent:
         """A matrix, the objects' row numbers in it, K between the objects (q, q), and which of its rows are filled."""
         q, stored, dtype = objects.size, self.rows.stored, min(self.rows.dtype, dtype)
         if self.room.size < q * q or self.room.dtype != dtype:
-            self.room = np.empty(q * q, dtype)
+            self.room = self.rows.scratch(q * q, dtype)
         K = self.room[: q * q].reshape(q, q)
         if stored is not None:
             return stored, self.rows.ids[objects], K, np.zeros(q, dtype=bool)
@@ -435,6 +435,7 @@ class _Descent:
 
 def _least(values: Vector, count: int, edge: float) -> Index:
     """Positions of the ``count`` least values below ``edge``, in ascending order of value."""
-    found = np.argpartition(values, count)[:count] if count < values.size else np.arange(values.size)
-    found = found[values[found] < edge]
+    (found,) = np.nonzero(values < edge)
+    if count < found.size:
+        found = found[np.argpartition(values[found], count)[:count]]
     return found[np.argsort(values[found], kind="stable")]

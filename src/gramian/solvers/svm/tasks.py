@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,18 @@ EPSILON = float(np.finfo(np.float64).eps)
 TINIEST = float(np.finfo(np.float64).tiny)
 
 
-@dataclass(frozen=True)
+class Start(NamedTuple):
+    """A feasible point, from which a descent begins."""
+
+    beta: Vector  # (m,)
+    values: Vector | None = None  # (objects,): Kβ, if known
+
+    def part(self, a: int, z: int) -> Start:
+        """Return the start of one of several concatenated tasks."""
+        return Start(self.beta[a:z], None if self.values is None else self.values[a:z])
+
+
+@dataclass(slots=True)  # made once for each pair of classes: frozen ones take five times as long
 class Task:
     """One quadratic program of the family."""
 
@@ -45,20 +56,21 @@ class Task:
     scaled: bool = False
     # The same task with ε = 0: if its Σ|β| is no more than ν allows, it has the same solution
     tubeless: Task | None = None
+    values: Vector | None = None  # (objects,): Kβ at the start, if known
 
     def anchored(self, origin: int) -> Task:
         """Add a variable for an object at the origin, so that the sum of the others is unconstrained."""
         room = float(np.sum(self.upper - self.lower))
         ends = {"linear": 0.0, "lower": -room, "upper": room, "start": -float(self.start.sum()), "objects": origin}
         parts: Any = {name: np.append(getattr(self, name), value) for name, value in ends.items()}
-        return replace(self, split=self.split + 1, **parts)
+        return replace(self, split=self.split + 1, values=None, **parts)
 
 
-def classification(y: Vector, C: Vector, start: Vector | None = None) -> Task:
-    """``½‖w‖² + Σ C_i max(0, 1 - y_i f(x_i))``; β = αy: y (m,), C (m,), start (m,)."""
-    signed = C * y
-    start = np.zeros(y.size) if start is None else start
-    return Task(-y, np.minimum(signed, 0.0), np.maximum(signed, 0.0), start, np.arange(y.size), y.size)
+def classification(y: Vector, C: Vector, start: Start | None = None) -> Task:
+    """``½‖w‖² + Σ C_i max(0, 1 - y_i f(x_i))``; β = αy: y (m,), C (m,)."""
+    signed, start = C * y, start or Start(np.zeros(y.size))
+    lower, upper, objects = np.minimum(signed, 0.0), np.maximum(signed, 0.0), np.arange(y.size)
+    return Task(-y, lower, upper, start.beta, objects, y.size, values=start.values)
 
 
 def nu_classification(y: Vector, weight: Vector, nu: float) -> Task:
@@ -85,10 +97,10 @@ def hard_margin(y: Vector) -> Task:
     return Task(np.zeros(y.size), lower, upper, start, np.arange(y.size), split, scaled=True)
 
 
-def regression(y: Vector, C: Vector, epsilon: float, start: Vector | None = None) -> Task:
+def regression(y: Vector, C: Vector, epsilon: float, start: Start | None = None) -> Task:
     """``½‖w‖² + Σ C_i max(0, |y_i - f(x_i)| - ε)``; β = α - α*: y (m,), C (m,)."""
-    start = np.zeros(y.size) if start is None else start
-    return Task(-y, -C, C, start, np.arange(y.size), y.size, kink=epsilon)
+    start = start or Start(np.zeros(y.size))
+    return Task(-y, -C, C, start.beta, np.arange(y.size), y.size, kink=epsilon, values=start.values)
 
 
 def nu_regression(y: Vector, C: Vector, nu: float) -> Task:
@@ -105,12 +117,17 @@ def novelty(weight: Vector, nu: float) -> Task:
     return Task(zero, zero, weight, start, np.arange(weight.size), weight.size)
 
 
-def start_of(task: Task, solution: Any, growth: float) -> Vector:
-    """Return the best starting point c β with c <= ``growth`` for the task with bounds ``growth`` times as wide."""
-    beta, slope = solution.beta, float(task.linear @ solution.beta) + task.kink * float(np.abs(solution.beta).sum())
-    quadratic = float(np.dot(beta, solution.values[task.objects]))
-    best = max(-slope / quadratic, 0.0) if quadratic > 0 else growth
-    return np.asarray(np.clip(min(best, growth) * beta, growth * task.lower, growth * task.upper))
+def start_of(task: Task, beta: Vector, values: Vector, growth: float, edges: Any = (0,)) -> Start:
+    """Return the best starting point c β with c <= ``growth`` for the task with bounds ``growth`` times as wide.
+
+    Of concatenated tasks, which begin at the ``edges``, each has a c of its own: beta, values (m,).
+    """
+    slope = np.add.reduceat(task.linear * beta + task.kink * np.abs(beta), edges)
+    quadratic = np.add.reduceat(beta * values, edges)
+    scale = np.full(slope.size, growth)
+    np.divide(np.maximum(-slope, 0.0), quadratic, out=scale, where=quadratic > 0)
+    scales = np.repeat(np.minimum(scale, growth), np.diff([*edges, beta.size]))
+    return Start(np.clip(scales * beta, growth * task.lower, growth * task.upper), scales * values)
 
 
 def _filled(room: Vector, total: float) -> Vector:
@@ -119,7 +136,7 @@ def _filled(room: Vector, total: float) -> Vector:
     return np.clip(total - before, 0.0, room)
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Solution:
     """The solution of a task, with its certificate."""
 

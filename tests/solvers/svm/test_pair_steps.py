@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gramian.solvers.svm.inner import pair_steps
+from gramian.solvers.svm.pair_steps import pair_steps
 from reference_svm import objective, smo
 
 

@@ -113,7 +113,6 @@ def _pair_steps(
     """SMO by second-order working sets (Fan, Chen, Lin 2005) until no pair of a group violates by more than ``tol``."""
     m, indefinite, scale, move = beta.size, False, 0.0, 0.0
     up, down, gains = np.empty(m), np.empty(m), np.empty(m, np.float32)
-    rises, falls = np.full(2, -np.inf), np.full(2, -np.inf)
     for t in range(m):
         up[t], down[t] = _costs(beta[t], lower[t], upper[t], kink)
         scale = max(scale, abs(diagonal[t]))
@@ -121,16 +120,16 @@ def _pair_steps(
     i = j = 0
     _gather(K, ids, 0, B, made)
     for step in range(limit + 1):
-        worst, g = -np.inf, 0
+        worst, rise, a, z = -np.inf, 0.0, 0, m
         for k in range(2):
-            a, z = (0, split) if k == 0 else (split, m)
-            if a < z:
-                rises[k], falls[k] = _move(B[i, a:z], B[j, a:z], move, gradient[a:z], up[a:z], down[a:z])
-                if rises[k] + falls[k] > worst:
-                    worst, g = rises[k] + falls[k], k
+            first, end = (0, split) if k == 0 else (split, m)
+            if first < end:
+                row, other = B[i, first:end], B[j, first:end]
+                most, fall = _move(row, other, move, gradient[first:end], up[first:end], down[first:end])
+                if most + fall > worst:
+                    worst, rise, a, z = most + fall, most, first, end
         if step == limit or not worst > tol:
             return step, indefinite
-        a, z, rise = 0 if g == 0 else split, split if g == 0 else m, rises[g]
         i = min(a + _where_slope(gradient[a:z], up[a:z], rise), m - 1)
         _gather(K, ids, i, B, made)
         row, own = B[i], diagonal[i]
