@@ -40,7 +40,8 @@ KINDS = {
 class Case:
     """One fit as plain values; its ``repr`` is the line that makes it again.
 
-    ``weights`` are decades over which weights are spread (0 for none), ``share`` that of the rows in the first class.
+    ``weights`` are decades over which weights are spread (0 for none), ``share`` that of the rows in the first class,
+    ``empty`` columns of zeros that are added to sparse rows.
     """
 
     estimator: str
@@ -57,6 +58,7 @@ class Case:
     share: float = 0.5
     targets: int = 1
     sparse: bool = False
+    empty: int = 0
 
     def rows(self) -> np.ndarray:
         rng = np.random.default_rng(self.seed)
@@ -320,6 +322,8 @@ def varied(case: Case, rng: np.random.Generator) -> Case:
         changed["sparse"] = True
     if not exact and given == "rbf" and rng.random() < 0.3:
         params["approximation"] = f"fourier {params['approximation']}"
+    if changed.get("sparse") and rng.random() < 0.4 and "fourier" not in str(params.get("approximation")):
+        changed["empty"] = int(rng.choice([3000, 5000]))
     return replace(case, params=tuple(params.items()), **changed)
 
 
@@ -350,7 +354,10 @@ def made(case: Case) -> tuple[Any, Any, Any, Any]:
     y = None if case.estimator in NO_TARGET else case.labels() if case.estimator in LABELS else case.numbers()
     if case.targets > 1:
         y = np.column_stack([y, 1e-3 * y[::-1], np.zeros_like(y)][: case.targets])
-    return model, csr_array(X) if case.sparse else X, y, case.sample_weight()
+    if case.sparse:
+        X = csr_array(X)
+        X.resize(case.n, X.shape[1] + case.empty)
+    return model, X, y, case.sample_weight()
 
 
 def faults(case: Case) -> list[str]:

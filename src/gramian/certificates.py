@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -136,6 +136,15 @@ def certify(
     values["gap" if kind == "duality gap" else "violation"] = float(figure)
     message = "" if met else f"above tol={tol:.0e}: {why}"
     return Certificate(kind=kind, converged=met, iterations=iterations, seconds=seconds, message=message, **values)
+
+
+def together(certificates: list[Certificate]) -> Certificate:
+    """Return one certificate for several fits: sums of objectives and iterations, the worst of the other figures."""
+    failed = [each for each in certificates if not each.converged]
+    worst = max(certificates, key=lambda each: (not each.converged, np.nan_to_num(each.gap)))
+    sums = {name: sum(getattr(each, name) for each in certificates) for name in ("primal", "dual", "iterations")}
+    most = {name: max(getattr(each, name) for each in certificates) for name in ("gap", "violation", "seconds")}
+    return replace(worst, **sums, **most, converged=not failed, message=(failed or [worst])[0].message)
 
 
 def relative_residuals(R: NDArray[Any], B: NDArray[Any]) -> NDArray[np.float64]:

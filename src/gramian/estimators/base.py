@@ -28,15 +28,14 @@ from sklearn.utils.validation import (
 from gramian.certificates import Certificate
 from gramian.data import blocks
 from gramian.data.blocks import as_blocks, by_blocks
-from gramian.data.parts import Part
-from gramian.data.passes import Held, Passes
-from gramian.features.base import draw
+from gramian.data.passes import Held, Part, Passes
+from gramian.features.base import dense, draw
 from gramian.gram import Gram
 from gramian.gram.columns import columns_of
 from gramian.gram.engine import checked_device
 from gramian.gram.operator import narrow, wide
 from gramian.kernels import Kernel
-from gramian.kernels.points import objects
+from gramian.kernels.points import is_finite_table, objects
 from gramian.kernels.resolve import WITH_GAMMA, holds_objects, is_precomputed, resolve, resolve_gamma
 from gramian.kernels.tunable import Nested
 from gramian.progress import Clock
@@ -60,7 +59,7 @@ NAMED = ("gamma", "degree", "coef0", "kernel_params")
 SOMETIMES = (
     *("approximation_", "coef_", "dual_coef_", "dual_point_", "function_", "X_fit_", "X_transformed_fit_"),
     *("alphas_", "intercept_", "loo_path_", "loo_residuals_", "lams_", "cv_path_"),
-    *("_counts", "_feature_weights", "_inverse", "_landmarks", "_last", "_mapped_rows", "_moments"),
+    *("_counts", "_feature_weights", "_inverse", "_landmarks", "_last", "_mapped_rows", "_moments", "_weights"),
 )
 """Attributes that only some fits set."""
 NYSTROEM = "approximation=Nystroem(n_components=1000)"
@@ -105,8 +104,16 @@ def kernel_tags(tags: Any, kernel: Any) -> Any:
     return tags
 
 
+def _as_expected(estimator: Any, X: Any) -> bool:
+    """Whether scikit-learn would return new rows unchanged; its checks take longer than predicting a single row."""
+    known = X.shape[1:] == (getattr(estimator, "n_features_in_", None),) if is_finite_table(X) else False
+    return known and X.flags.c_contiguous and not hasattr(estimator, "feature_names_in_")
+
+
 def validated(estimator: Any, X: Any, y: Any = NO_TARGET, *, reset: bool = True, **options: Any) -> Any:
     """Return rows in the form the estimator's kernel takes, and y if it is given; ``reset`` for the rows of a fit."""
+    if not reset and y is NO_TARGET and not options and _as_expected(estimator, X):
+        return X
     if not holds_objects(estimator.kernel, X):
         options = {"accept_sparse": "csr", "dtype": DTYPES, "order": "C", **options}
         return validate_data(estimator, X, y, reset=reset, **options)
@@ -412,8 +419,7 @@ def features_of(features: Any, X: Any, memory: int | str | None = None) -> NDArr
             f"{F.shape[1]:,} features of {X.shape[0]:,} rows take {readable(needed)} and memory is "
             f"{readable(budget)}; use fewer features or raise memory=."
         )
-    F = features.transform(X)
-    return np.asarray(F if isinstance(F, np.ndarray) else F.toarray(), dtype=np.float64)
+    return dense(features.transform(X))
 
 
 @contextmanager

@@ -53,10 +53,8 @@ class KernelInterpolator(KernelExpansion):
         The kernel; ``"precomputed"`` if X is the Gram matrix.
     gamma : {"scale", "auto"}, float or None, default=None
         For a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
-    degree : float, default=3
-        Degree of the polynomial kernel.
-    coef0 : float, default=1
-        Constant term of the polynomial and sigmoid kernels.
+    degree, coef0 : float, default=3 and 1
+        Degree of the polynomial kernel; constant of the polynomial and sigmoid kernels.
     kernel_params : dict or None, default=None
         Further keyword arguments of a callable kernel.
     nugget : float or "auto", default="auto"
@@ -99,12 +97,10 @@ class KernelInterpolator(KernelExpansion):
     certificate_ : Certificate
         The largest ``|f(x_i) - y_i|``, relative to the largest target. If a nugget was given, the residual of
         ``(K + nugget I) α = y`` instead, and the message says how far f is from its targets.
+    n_features_in_, feature_names_in_ : int, array of shape (n_features_in_,)
+        Number of columns of X, and their names if X has names.
     kernel_ : Kernel
         The kernel used.
-    n_features_in_ : int
-        Columns of X.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, if X had names.
 
     Examples
     --------

@@ -112,12 +112,10 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         The classes, if the targets are classes.
     certificate_ : Certificate
         The largest derivative of the evidence per row, or the move of the last round.
+    n_features_in_, feature_names_in_ : int, array of shape (n_features_in_,)
+        Number of columns of X, and their names if X has names.
     n_iter_ : int
         Steps of the optimisation, or rounds.
-    n_features_in_ : int
-        Columns of X.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, if X had names.
 
     Examples
     --------

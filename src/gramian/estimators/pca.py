@@ -38,17 +38,16 @@ from gramian.estimators.base import (
     validated,
 )
 from gramian.estimators.ridge import KernelRidge
-from gramian.features.base import fit_map, parameters_checked
+from gramian.features.base import WorkerMap, fit_map, parameters_checked
 from gramian.gram import Gram
 from gramian.gram.columns import columns_of
 from gramian.gram.operator import narrow, wide
 from gramian.kernels import RBF, Kernel
+from gramian.kernels.algebra import Scaled
 from gramian.kernels.points import dtype_of, is_sparse
-from gramian.kernels.pointwise import Scaled
 from gramian.kernels.resolve import holds_objects, is_precomputed, resolve_gamma
 from gramian.progress import Clock, Tick, progress, silent
 from gramian.resources import memory_budget, random_of, spans
-from gramian.solvers.in_features.worker_map import WorkerMap
 from gramian.solvers.spectral.components import by_features, by_gram
 from gramian.solvers.spectral.eigen import Request, Rounding, Spectrum
 from gramian.solvers.spectral.preimage import fixed_point
@@ -77,10 +76,8 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
         The kernel; ``"precomputed"`` if X is the Gram matrix.
     gamma : {"scale", "auto"}, float or None, default=None
         For a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
-    degree : float, default=3
-        Degree of the polynomial kernel.
-    coef0 : float, default=1
-        Constant term of the polynomial and sigmoid kernels.
+    degree, coef0 : float, default=3 and 1
+        Degree of the polynomial kernel; constant of the polynomial and sigmoid kernels.
     kernel_params : dict or None, default=None
         Further keyword arguments of a callable kernel.
     alpha : float, default=1.0
@@ -144,12 +141,10 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
         The kernel used.
     approximation_ : map
         The fitted map, if there is one.
+    n_features_in_, feature_names_in_ : int, array of shape (n_features_in_,)
+        Number of columns of X, and their names if X has names.
     certificate_ : Certificate
         The worst ``‖K v - λ v‖ / λ``; relative to λ₁ if the residual is only rounding, below 1.4e-14 λ₁.
-    n_features_in_ : int
-        Columns of X.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, if X had names.
 
     Examples
     --------

@@ -14,15 +14,13 @@ from numpy.typing import NDArray
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from gramian.data.parts import Part
-from gramian.data.passes import Held, Passes
+from gramian.data.passes import Held, Part, Passes
 from gramian.estimators.base import (
     APPROXIMATION,
     COMMON,
     KERNEL,
     KernelExpansion,
     adapted,
-    as_array,
     as_grid,
     fitting,
     forget,
@@ -35,16 +33,16 @@ from gramian.estimators.base import (
     rows_of,
     sampled,
 )
-from gramian.features.base import available_if, fit_map, parameters_checked
+from gramian.features.base import WorkerMap, available_if, fit_map, parameters_checked
 from gramian.gram import Gram
 from gramian.gram.operator import wide
 from gramian.kernels import Kernel
 from gramian.kernels.conditional import refuse_conditional
 from gramian.kernels.resolve import is_precomputed
 from gramian.progress import Clock
+from gramian.rkhs import Function
 from gramian.solvers.choice import Choice
 from gramian.solvers.in_features.least_squares import moments, solve, targets_of
-from gramian.solvers.in_features.worker_map import WorkerMap
 from gramian.solvers.linear.folds import Folds
 from gramian.solvers.linear.ridge import Moments, RidgeProblem
 from gramian.solvers.solution import Solution
@@ -66,10 +64,8 @@ class KernelRidge(KernelExpansion):
         The kernel; ``"precomputed"`` if X is the Gram matrix.
     gamma : {"scale", "auto"}, float or None, default=None
         For a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
-    degree : float, default=3
-        Degree of the polynomial kernel.
-    coef0 : float, default=1
-        Constant term of the polynomial and sigmoid kernels.
+    degree, coef0 : float, default=3 and 1
+        Degree of the polynomial kernel; constant of the polynomial and sigmoid kernels.
     kernel_params : dict or None, default=None
         Further keyword arguments of a callable kernel.
     fit_intercept : bool, default=False
@@ -136,12 +132,10 @@ class KernelRidge(KernelExpansion):
         With ``alpha="loo"``: the grid.
     loo_path_ : array of shape (g,) or (g, k)
         With ``alpha="loo"``: the weighted mean squared leave-one-out errors.
+    n_features_in_, feature_names_in_ : int, array of shape (n_features_in_,)
+        Number of columns of X, and their names if X has names.
     approximation_ : estimator
         The fitted map, if there is one.
-    n_features_in_ : int
-        Columns of X.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Their names, if X had names.
 
     Examples
     --------
@@ -234,11 +228,11 @@ class KernelRidge(KernelExpansion):
         all_of_them.alpha = np.repeat([float(machine.alpha) for machine in together], k)
         all_of_them.fit(X, np.tile(Y.reshape(len(Y), -1), len(together)), sample_weight)
         learned = {name: value for name, value in vars(all_of_them).items() if name.endswith("_")}
-        del learned["function_"]
         for i, machine in enumerate(together):
             dual = all_of_them.dual_coef_[:, i * k : (i + 1) * k].reshape(Y.shape)
             ridge = np.asarray(all_of_them.alpha_)[i * k : (i + 1) * k]
-            vars(machine).update(learned, dual_coef_=dual, alpha_=float(ridge[0]) if Y.ndim == 1 else ridge)
+            alpha = float(ridge[0]) if Y.ndim == 1 else ridge
+            vars(machine).update(learned, dual_coef_=dual, alpha_=alpha, _weights=all_of_them._weights)
             if machine.fit_intercept:
                 constants = np.asarray(all_of_them.intercept_)[i * k : (i + 1) * k]
                 machine.intercept_ = float(constants[0]) if Y.ndim == 1 else constants
@@ -307,13 +301,13 @@ class KernelRidge(KernelExpansion):
         if is_blocks(X):
             refuse(self)
         X, y = self._validated(X, y)
-        weights, shape = row_weights(sample_weight, X), y.shape[1:]
-        kernel = self._resolved(X, weights)
+        all_weights, shape = row_weights(sample_weight, X), y.shape[1:]
+        kernel = self._resolved(X, all_weights)
         conditional = kernel.conditional_order
         if conditional > 1:
             refuse_conditional(kernel)
-        rows = np.flatnonzero(weights)
-        Y, weights, points = y.reshape(y.shape[0], -1)[rows], weights[rows], rows_of(kernel, X, rows)
+        rows = np.flatnonzero(all_weights)
+        Y, weights, points = y.reshape(y.shape[0], -1)[rows], all_weights[rows], rows_of(kernel, X, rows)
         ridge, grid = self._regularisation(Y.shape[1])
         start = getattr(self, "dual_coef_", None) if self.warm_start else None
         start = start.reshape(-1, Y.shape[1])[rows] if start is not None and start.size == y.size else None
@@ -329,15 +323,20 @@ class KernelRidge(KernelExpansion):
             warnings.warn(message, UserWarning, stacklevel=5)
         self._keep(found, choice, kernel, shape)
         self._keep_left_out(found, rows, y.shape[0], shape)
-        self.X_fit_, self.dual_coef_ = X, np.zeros(y.shape)
+        self.X_fit_, self.dual_coef_, self._weights = X, np.zeros(y.shape), all_weights
         self.dual_coef_[rows] = found.x.reshape(-1, *shape)
-        fits = zip(found.x.T, found.ridge, strict=True)
-        if found.trend is None:
-            functions = [self._function(kernel, points, a, r / weights, r) for a, r in fits]
-        else:  # no power function: that of f ignores the uncertainty of the constant
+        if found.trend is not None:
             self.intercept_ = found.trend[0] if shape else float(found.trend[0, 0])
-            functions = [self._function(kernel, points, a) for a, _ in fits]
-        self.function_ = as_array(functions, not shape)
+
+    def _functions(self, kernel: Kernel, X: Any, dual: NDArray[np.float64]) -> list[Function]:
+        if not hasattr(self, "_weights"):  # in the features of a map
+            return super()._functions(kernel, X, dual)
+        rows = np.flatnonzero(self._weights)
+        points, dual, weights = rows_of(kernel, X, rows), dual[rows], self._weights[rows]
+        if hasattr(self, "intercept_"):  # no power function: that of f ignores the uncertainty of the constant
+            return super()._functions(kernel, points, dual)
+        ridges = np.atleast_1d(self.alpha_)
+        return [self._function(kernel, points, a, r / weights, r) for a, r in zip(dual.T, ridges, strict=True)]
 
     def _resolved(self, X: Any, weights: Any = None) -> Kernel:
         return resolved(self, X, weights, conditional=self.fit_intercept and self.solver != "pcg")

@@ -99,7 +99,9 @@ def agree(said: Certificate, found: Certificate, tol: float | None = None) -> bo
         same = b <= FACTOR * a + slack and a <= FACTOR * b + slack
         if not said.converged and any(why in said.message for why in ("rounding", "not a bound")):
             return True  # neither claims convergence, and the figures are rounding or mean nothing
-        return bool(same or (bound and (b <= a or abs(said.primal - found.primal) <= slack * abs(found.primal))))
+        # A gap is relative to the objective, or to a larger scale if that is nearly zero.
+        scale = max(abs(found.primal), abs(found.primal - found.dual) / b if bound and b > 0 else 0.0)
+        return bool(same or (bound and (b <= a or abs(said.primal - found.primal) <= slack * scale)))
     near = (tol or 0.0) < b <= FACTOR * (tol or 0.0)
     if slack > max(tol or 0.0, ROUNDING):  # rounding alone exceeds the tolerance, and the fit should say so
         return found.converged or near

@@ -1,47 +1,81 @@
-"""Quadratic programs in a box: dual points of losses with kinks."""
+"""Quadratic programs in a box, by an interior-point method: dual points of losses with straight pieces."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
-from scipy.optimize import lsq_linear
 
-from gramian.verification.rows import Array
+from gramian.verification.rows import EPS, Array
 
-MOST = 200
-"""Rows up to which such a program is solved; an active set changes about that often."""
-RIDGES = (1e-2, 1e-4, 1e-6, 1e-8)
-"""Ridges that make it a problem of least squares: shares of c that they change at the bounds."""
-HEAVY = 1e3
-"""The weight of the equation that the sum is zero, relative to the largest feature."""
+STEPS = 100
+"""Steps at most; twenty are usual."""
+SHORT = 0.99
+"""The share of the way to the boundary that a step goes."""
+SMALL = 1e-12
+"""Complementarity, relative to the value, at which to stop."""
+WORK = 1e8
+"""Operations of a step up to which such a program is solved."""
 TINIEST = 1e-300
 
 
 def root_of(times: Callable[[Array], Array], n: int) -> Array:
-    """Return F with ``FFᵀ = K``, from the product with K."""
+    """Return F with ``FFᵀ = K``, from the product with K, without eigenvalues that are rounding."""
     K = times(np.eye(n))
     values, vectors = np.linalg.eigh(0.5 * (K + K.T))
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+    large = values > n * EPS * max(float(values[-1]), 0.0)
+    large[-1] = True  # at least one column
+    return np.asarray(vectors[:, large] * np.sqrt(np.maximum(values[large], 0.0)))
 
 
-def near_minimum(F: Array, c: Array, low: Array, high: Array, balanced: bool) -> Iterator[Array]:
-    """Points in a box near the minimum of ``½ ‖Fᵀu‖² + cᵀu``, with ``Σu = 0`` if balanced: F (n, m), the rest (n,).
+def towards_minimum(F: Array, c: Array, low: Array, high: Array, balanced: bool) -> Iterator[Array]:
+    """Yield points towards the minimum of ``½ ‖Fᵀu‖² + cᵀu`` in a box, ``Σu = 0`` if balanced: F (n, m), others (n,).
 
-    With a small ridge δ² it is least squares, ``½ ‖Fᵀu‖² + ½ ‖δu + c/δ‖²``, which an active-set method solves.
+    Mehrotra's method (Nocedal and Wright, chapter 16) for ``u = low + width t``, with ``r = 1 - t``, the multipliers p
+    of ``t >= 0`` and q of ``r >= 0``, and v of the sum.
     """
-    free, size = high > low, max(float(np.abs(F).max(initial=0.0)), TINIEST)
-    if not 0 < np.count_nonzero(free) <= MOST or not np.all(np.isfinite(high[free] - low[free])):
-        return
-    u = np.where(free, 0.0, low)
-    width, slope = float(np.max(high[free] - low[free])), float(np.abs(c[free]).max())
-    for ridge in np.sqrt(np.array(RIDGES) * max(slope, TINIEST) / width):
-        A = np.vstack([F[free].T, ridge * np.eye(int(free.sum()))])
-        b = np.concatenate([-F[~free].T @ u[~free], -c[free] / ridge])
-        if balanced:
-            A, b = np.vstack([A, np.full(A.shape[1], HEAVY * size)]), np.append(b, -HEAVY * size * u[~free].sum())
-        bounds: Any = (low[free], high[free])
-        found = u.copy()
-        found[free] = lsq_linear(A, b, bounds, method="bvls", tol=1e-15).x
-        yield found
+    free = high > low
+    u, width = np.array(low), (high - low)[free]
+    G, h = width[:, None] * F[free], width * (F[free] @ (F.T @ low) + c[free])
+    unit, sum_unit = float(np.abs(h).max(initial=TINIEST)), float(width.max(initial=TINIEST))
+    G, h, w = G / unit**0.5, h / unit, width / sum_unit
+    t, r, v, step = np.full(w.size, 0.5), np.full(w.size, 0.5), 0.0, 1.0
+    slope = G @ (G.T @ t) + h
+    p, q = (np.maximum(side * slope, 0.0) + float(np.abs(slope).mean()) for side in (1.0, -1.0))
+    for _ in range(STEPS):
+        u[free] = np.minimum(low[free] + width * t, high[free])
+        yield u.copy()
+        gap, value = float(p @ t + q @ r), (0.5 * float(np.sum((F.T @ u) ** 2)) + float(c @ u)) / unit
+        if gap <= SMALL * abs(value) or step < SMALL:
+            break
+        short = -float(u.sum()) / sum_unit if balanced else 0.0
+        rest, solve = p - q - v * w - G @ (G.T @ t) - h, _solver(G, p / t + q / r)
+        by_sum = solve(w)
+        dt, dp, dq, goal = 0.0 * t, 0.0 * t, 0.0 * t, 0.0
+        for _ in ("predictor", "corrector"):
+            at_low, at_high = goal - p * t - dt * dp, goal - q * r + dt * dq
+            dt, dv = solve(rest + at_low / t - at_high / r), 0.0
+            if balanced:
+                dv = (float(w @ dt) - short) / float(w @ by_sum)
+                dt = dt - dv * by_sum
+            dp, dq = (at_low - p * dt) / t, (at_high + q * dt) / r
+            pairs = (t, dt), (r, -dt), (p, dp), (q, dq)
+            step = min(1.0, *(SHORT * float(np.min(-a[d < 0] / d[d < 0], initial=math.inf)) for a, d in pairs))
+            left = float((p + step * dp) @ (t + step * dt) + (q + step * dq) @ (r - step * dt))
+            goal = 0.5 * gap / w.size * (left / gap) ** 3
+        t, r, p, q, v = t + step * dt, r - step * dt, p + step * dp, q + step * dq, v + step * dv
+
+
+def _solver(G: Array, D: Array) -> Callable[[Array], Array]:
+    """The product with ``(GGᵀ + D)⁻¹``: what least squares of ``[D^-½G, I]`` leave of ``D^-½ r``."""
+    root = D**-0.5
+    Q = np.linalg.qr(np.vstack([root[:, None] * G, np.eye(G.shape[1])]))[0]
+
+    def solve(r: Array) -> Array:
+        b = np.append(root * r, np.zeros(G.shape[1]))
+        for _ in range(2):
+            b = b - Q @ (Q.T @ b)
+        return np.asarray(root * b[: root.size])
+
+    return solve

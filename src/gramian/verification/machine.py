@@ -20,7 +20,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from gramian.certificates import Certificate
 from gramian.losses import offers
-from gramian.verification.box_quadratic import MOST, near_minimum, root_of
+from gramian.verification.box_quadratic import WORK, root_of, towards_minimum
 from gramian.verification.rows import EPS, INDEFINITE, Array, Data, Shown, check_same, expanded, feature_weights, found
 
 LEAST = 1e-4
@@ -44,6 +44,8 @@ SECANTS = 8
 ENOUGH = 1e-10
 """Below this gap no better dual point is sought."""
 TINIEST = 1e-300
+BALANCED = 64.0 * EPS
+"""A sum of slopes, relative to that of their absolute values, which is rounding."""
 FAR, TINY = 1e8, 1e-9
 """The range of norms in which the slope of a penalty is inverted."""
 CUTS = 500
@@ -92,6 +94,14 @@ class _Function:
         r = u + mu * self.coefficients
         return max(float(np.sum(r * self.K(r))), 0.0)
 
+    def square(self, u: Array) -> float:
+        """``‖u‖²_K``; the mean of features does not count where ``Σ u`` is zero but for rounding."""
+        if self.F is None:
+            return max(float(np.sum(u * self.K(u))), 0.0)
+        mean, off = self.F.mean(axis=0), u.sum(axis=0)
+        off[np.abs(off) <= BALANCED * np.abs(u).sum(axis=0)] *= not self.intercept
+        return float(np.sum(((self.F - mean).T @ u + mean[:, None] * off) ** 2))
+
     def points(self, mu: float) -> Iterator[Array]:
         """Dual points to try: the fit's, slopes at f, multiples of the coefficients; for small K, slopes near both."""
         if self.shown is not None:
@@ -120,15 +130,20 @@ class _Function:
         yield from (self._between(F, wanted[:, 0], near * reach) for near in NEAR)
 
     def in_box(self, mu: float) -> Iterator[Array]:
-        """Dual points of the squared penalty for a loss of straight pieces, by quadratic programming."""
+        """Points towards the dual optimum of the squared penalty, for a loss of straight pieces."""
         low, high = (self.w[:, None] * end for end in self.loss.domain(self.y))
-        if getattr(self.loss, "coupled", False) or not np.all(np.isfinite(high - low)) or len(low) > MOST:
+        work = len(low) ** 3 if self.F is None else self.F.size * self.F.shape[1]
+        if getattr(self.loss, "coupled", False) or not np.all(np.isfinite(high - low)) or work > WORK:
             return
-        F = root_of(self.K, len(low)) if self.F is None else self.F
-        ends = [self.w[:, None] * self.loss.conjugate(u / self.w[:, None], self.y) for u in (low, high)]
-        slope = np.divide(ends[1] - ends[0], high - low, out=np.zeros_like(low), where=high > low)
-        for u in near_minimum(F / math.sqrt(mu), slope[:, 0], low[:, 0], high[:, 0], self.intercept):
-            yield u[:, None]
+        # The conjugate may have a kink at zero, so the parts of u on either side are variables of their own.
+        ends = low, np.clip(0.0, low, high), high
+        values = [self.w[:, None] * self.loss.conjugate(u / self.w[:, None], self.y) for u in ends]
+        rise, run = (np.diff(each, axis=0).ravel() for each in (values, ends))
+        slopes = np.divide(rise, run, out=np.zeros_like(run), where=run > 0)
+        F = np.tile(root_of(self.K, len(low)) if self.F is None else self.F, (2, 1)) / math.sqrt(mu)
+        first = np.vstack([low, 0.0 * low])[:, 0]
+        for u in towards_minimum(F, slopes, first, first + run, self.intercept):
+            yield u.reshape(2, -1).sum(axis=0)[:, None]
 
     def feasible(self, u: Array) -> Array:
         """The point moved into the domain, with sum zero as far as the domain allows."""
@@ -149,6 +164,8 @@ class _Function:
 
     def _balanced(self, F: Array, wanted: Array) -> Array:
         """Slopes near f whose sum ``Fᵀu`` is what the coefficients require, by Newton's method in the values."""
+        unit = float(np.abs(F).max()) or 1.0  # so that sums count beside large features
+        F, wanted = F / unit, wanted / unit
         G = np.column_stack([F, np.ones(len(F))]) if self.intercept else F
         wanted = np.vstack([wanted, np.zeros((1, wanted.shape[1]))]) if self.intercept else wanted
         f, rest, k = self.at, wanted - G.T @ self.gradient(self.at), wanted.shape[1]
@@ -172,7 +189,7 @@ class _Function:
             return u[:, None]
         A, wanted = F[free].T, wanted - F[~free].T @ u[~free]
         if self.intercept:
-            heavy = 1e3 * max(float(np.abs(F).max()), TINIEST)
+            heavy = 1e3 * (float(np.abs(F).max()) or 1.0)
             A, wanted = np.vstack([A, np.full(A.shape[1], heavy)]), np.append(wanted, -heavy * u[~free].sum())
         unit = max(float(np.abs(wanted).max()) / max(float(np.abs(A).max()), TINIEST), TINIEST)
         method: Any = "bvls" if np.count_nonzero(free) <= ACTIVE else "trf"
@@ -342,12 +359,13 @@ def _best_bound(model: Any, g: _Function, primal: float, scale: float, strengths
         if abs(primal - dual) <= tol * scale or not (points := list(g.in_box(mu))):
             break
         bounds = [_bound(model, g, g.feasible(u), mu, total) for u in points]
-        dual = min([dual, *bounds], key=lambda d: abs(primal - d))
+        dual = min(dual, *bounds, key=lambda d: abs(primal - d))
         if model.penalty != "norm":
             break
-        # ‖u‖_K = μ ‖f‖ must be λ, and ‖f‖ hardly changes.
-        best = points[int(np.argmax(bounds))]
-        mu *= model.lam_ * total / max(math.sqrt(max(float(np.sum(best * g.K(best))), 0.0)), TINIEST)
+        # At the minimum for μ, ‖u‖_K = μ ‖f‖ must be λ, and ‖f‖ hardly changes.
+        squares = [g.square(u) for u in points]
+        least = min(range(len(points)), key=lambda i: g.conjugate(points[i]) + 0.5 * squares[i] / mu)
+        mu *= model.lam_ * total / max(math.sqrt(squares[least]), TINIEST)
     return dual
 
 
@@ -407,7 +425,7 @@ def _bound(model: Any, g: _Function, u: Array, mu: float, total: float) -> float
     """The lower bound of the objective that u proves."""
     # K times the coefficients is known, from predictions.
     told = g.F is None and np.abs(u + mu * g.coefficients).max() <= 1e-12 * np.abs(u).max()
-    norm = math.sqrt(max(float(np.sum(u * (-mu * g.f if told else g.K(u)))), 0.0))
+    norm = math.sqrt(max(-mu * float(np.sum(u * g.f)), 0.0) if told else g.square(u))
     shrink = min(1.0, model.lam_ * total / norm) if model.penalty == "norm" and norm > 0 else 1.0
     if isinstance(model.penalty, str):
         ball = model.radius * norm if model.penalty == "ball" else 0.0

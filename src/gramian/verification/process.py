@@ -86,7 +86,7 @@ def _slope(model: Any, data: Data, Y: Array, noise: Array) -> tuple[float, float
     X, Y = data.X[np.ix_(rows, rows)] if is_precomputed(model.kernel_) else data.X[rows], Y[rows]
     _check_memory(rows.size, data.memory)
     # With a trend, the evidence is that of contrasts Nᵀy, N an orthonormal basis of its orthogonal complement.
-    N = None if getattr(model, "trend_", None) is None else null_space(trend_of(model, data)[rows].T)
+    N = None if getattr(model, "trend_", None) is None else _contrasts(trend_of(model, data)[rows])
     targets = Y if N is None else N.T @ Y
 
     def at(kernel: Kernel) -> tuple[float, Array]:
@@ -101,6 +101,14 @@ def _slope(model: Any, data: Data, Y: Array, noise: Array) -> tuple[float, float
         return value, np.asarray(kernel.vjp(X, None, 0.5 * (alpha @ alpha.T - Y.shape[1] * inverse)))
 
     return _with_rounding(model.kernel_, at)
+
+
+def _contrasts(T: Array) -> Array:
+    """An orthonormal basis of what is orthogonal to T; beside a constant, T is centred, and loses no digits."""
+    if not np.ptp(T[:, 0]):
+        T = np.column_stack([T[:, 0], T[:, 1:] - T[:, 1:].mean(axis=0)])
+    size = np.abs(T).max(axis=0)
+    return np.asarray(null_space((T / np.where(size > 0, size, 1.0)).T))
 
 
 def _with_rounding(kernel: Kernel, at: Callable[[Kernel], tuple[float, Array]]) -> tuple[float, float, float]:

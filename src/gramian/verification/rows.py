@@ -21,8 +21,6 @@ Array = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
 SAME = 1e-6
 """Predictions may differ from the function given by the coefficients by this, relative to the largest."""
-NOISE = 1e-6
-"""If k(x, x) exceeds k(x, x') for a copy x' by more than this share, the difference is noise and not rounding."""
 DENSE = 1000
 """Up to this many rows the smallest eigenvalue of K is computed."""
 VISIBLE = 1e-6
@@ -63,7 +61,7 @@ class Data:
         weights = np.ones(n)
         if sample_weight is not None:
             # Support vector machines ignore rows of negative weight.
-            options: Any = {"dtype": np.float64, "ensure_non_negative": not hasattr(model, "support_")}
+            options: Any = {"dtype": np.float64, "ensure_non_negative": not hasattr(model, "shape_fit_")}
             weights = np.maximum(_check_sample_weight(sample_weight, np.empty((n, 1)), **options), 0.0)
         return cls(given, X, rows, y, np.asarray(weights), memory_budget(getattr(model, "memory", None)))
 
@@ -175,7 +173,7 @@ def expanded(kernel: Kernel, data: Data, c: Array, columns: Any) -> tuple[Array,
         predicted[rows] = K @ c
         (own,) = np.nonzero((columns >= rows.start) & (columns < rows.stop))
         apart[own] = K[columns[own] - rows.start, own]
-    noise = np.where(np.abs(diagonal - apart) > NOISE * np.abs(diagonal), diagonal - apart, 0.0)
+    noise = diagonal - apart if kernel.tells_copies else np.zeros(columns.size)
     f = predicted.copy()
     f[columns] += noise[:, None] * c
     rounding = kernel.rounding(kernel.prepare(data.X, None)[0]) * float(np.abs(diagonal).max())

@@ -28,16 +28,20 @@ def components(model: Any, data: Data) -> Certificate:
 
     KV = times(V - V.mean(axis=0) if model.center else V)
     R = np.linalg.norm((KV - KV.mean(axis=0) if model.center else KV) - V * values, axis=0)
-    # What float64 may leave of a residual, relative to the norm of K before it was centred, is relative to the largest
-    # eigenvalue; but an eigenvalue without two digits is not excused.
-    largest = values.max(initial=0.0)
-    one = np.full((data.n, 1), data.n**-0.5)
-    lost = 64.0 * EPS * (largest + (abs((one.T @ times(one)).item()) if model.center else 0.0))
+    # What float64 may leave of a residual is relative to the norm of K before it was centred; that is then relative to
+    # the largest eigenvalue, but an eigenvalue without two digits is not excused.
+    largest, live, one = values.max(initial=0.0), values > 0, np.full((data.n, 1), data.n**-0.5)
+    top = largest + (abs((one.T @ times(one)).item()) if model.center else 0.0)
+    lost, error = np.full(values.size, 64.0 * EPS * top), R
+    if F is not None:
+        # Eigenvectors F w / √λ have the rounding of F, divided by √λ; the digits of λ = ‖Fᵀv‖² do not suffer.
+        lost[live] *= np.sqrt(np.maximum(top / values[live], 1.0))
+        error = np.abs(np.sum((F.T @ (V - V.mean(axis=0) if model.center else V)) ** 2, axis=0) - values)
     if hasattr(getattr(model, "approximation_", None), "normalization_"):
         # Features are computed with the inverse of a factor, which loses digits if its condition number is large.
         scale = float(np.abs(model.kernel_.diag(data.X)).max()) ** 0.5
         lost *= max(float(np.linalg.norm(model.approximation_.normalization_)) * scale, 1.0)
-    excused, live = np.minimum(lost, values / 100.0) >= R, values > 0
+    excused = (lost >= R) & (values >= 100.0 * error)
     worst = float(np.max(R[live] / np.where(excused, largest, values)[live], initial=0.0))
     tol = model.tol or SOLVED.get(model.eigen_solver, 1e-8 if data.n <= DENSE else 1e-5)
     faults = [] if worst <= tol else [f"a residual of {worst:.1e} of its eigenvalue is above {tol:.0e}"]
@@ -46,5 +50,5 @@ def components(model: Any, data: Data) -> Certificate:
     # Eigenvectors through features are as orthogonal as the eigenvalues of their moments allow.
     if off > ORTHOGONAL + (0.0 if F is None else 64.0 * EPS * largest / least):
         faults.append(f"the components are not orthogonal, by {off:.1e}")
-    lost /= least
-    return found(model, "eigen-residual", faults, violation=worst, rounding=lost)
+    rounding = float(np.max(lost[live] / values[live], initial=0.0))
+    return found(model, "eigen-residual", faults, violation=worst, rounding=rounding)

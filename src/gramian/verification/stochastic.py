@@ -2,104 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
+from numpy.typing import NDArray
 
 from gramian.certificates import Certificate
-from gramian.verification.box_quadratic import MOST, near_minimum, root_of
+from gramian.kernels.resolve import is_precomputed
+from gramian.verification.box_quadratic import WORK, towards_minimum
 from gramian.verification.rows import INDEFINITE, Array, Data, Shown, dense, feature_weights, found, product
 
 LEAST = 1e-4
 """Gaps are relative to at least this share of the loss of the zero function, as for machines through a map."""
-STEPS, FEW = 5000, 2000
-"""Steps of the search for a better dual point, and rows up to which it is made."""
-TINIEST = 1e-300
+ALONE = "the rows of earlier batches are not known, so these rows alone prove nothing"
 
 
 def pegasos(model: Any, data: Data) -> Certificate:
-    """The gap of the averaged function, at its coefficients as a dual point; if that proves too little, at a better."""
+    """The gap of the averaged function: at its coefficients as a dual point, or at the best point through a map."""
     codes, k, mapped = data.codes(model.classes_), model.classes_.size, hasattr(model, "approximation_")
+    if not mapped and not hasattr(model, "support_"):
+        return found(model, "stationary", [ALONE])
     shares = data.weights / data.weights.sum()
     signs = np.column_stack([np.where(codes == label, 1.0, -1.0) for label in ([1] if k == 2 else range(k))])
-    shown = Shown.of(model, data, feature_weights(model) if mapped else _at_rows(model, data, signs, shares))
-    F = shown.F
-
-    def times(v: Array) -> Array:
-        if F is not None:
-            return np.asarray(F @ (F.T @ v))
-        return product(model.kernel_, data.X, None, v.reshape(data.n, -1), data.memory).reshape(v.shape)
-
-    faults, primals, duals, gaps = shown.unlike(model.decision_function(data.given)), [], [], []
-    least, upper = LEAST if mapped else 1e-12, shares / model.lam
-    for c, y in enumerate(signs.T):
-        primal = float(shares @ np.maximum(1.0 - y * shown.f[:, c], 0.0) + 0.5 * model.lam * shown.norm2[c])
-        share = y * shown.f[:, c] < 1.0 if mapped else y * shown.coefficients[:, c] / np.maximum(upper, TINIEST)
-        at = Dual(times, y, upper)
-        best = at.value(upper * np.clip(share, 0.0, 1.0))
-        if primal + model.lam * best > model.tol * max(abs(primal), least) and data.n <= FEW:
-            best = min(best, *(at.value(alpha) for alpha in at.better(F, share)))
-        primals.append(primal)
-        duals.append(-model.lam * best)
-        gaps.append(max(primal - duals[c], 0.0) / max(abs(primal), least))
-    gap = max(gaps)
-    faults += [] if data.is_definite(model) else [INDEFINITE]
-    if model.certificate_.kind == "stationary":
-        faults = ["earlier batches are not kept, so these rows alone prove nothing", *faults]
-    elif not gap <= model.tol:
+    shown = Shown.of(model, data, feature_weights(model) if mapped else _at_rows(model, data, codes, shares))
+    upper = (shares / model.lam)[:, None]
+    if shown.F is not None:
+        alpha = np.column_stack(
+            [_dual_point(shown.F, *each, upper[:, 0]) for each in zip(signs.T, shown.f.T, strict=True)]
+        )
+        squares = np.sum((shown.F.T @ (signs * alpha)) ** 2, axis=0)
+    else:
+        alpha = np.clip(signs * shown.coefficients, 0.0, upper)
+        squares = np.sum(signs * alpha * product(model.kernel_, data.X, None, signs * alpha, data.memory), axis=0)
+    primals = shares @ np.maximum(1.0 - signs * shown.f, 0.0) + 0.5 * model.lam * shown.norm2
+    duals = model.lam * (alpha.sum(axis=0) - 0.5 * squares)
+    scales = np.maximum(primals, LEAST if mapped else 1e-12)
+    gap = float(np.max(np.maximum(primals - duals, 0.0) / scales))
+    faults = [*shown.unlike(model.decision_function(data.given)), *([] if data.is_definite(model) else [INDEFINITE])]
+    if not gap <= model.tol:
         faults = [f"the relative duality gap {gap:.1e} is above tol={model.tol:.0e}", *faults]
-    figures: Any = {"primal": sum(primals), "dual": sum(duals), "gap": gap, "bound": True}
-    return found(model, "duality gap", faults, rounding=float(shown.lost.max()) / max(primals), **figures)
+    figures: Any = {"primal": float(primals.sum()), "dual": float(duals.sum()), "gap": gap, "bound": mapped}
+    return found(model, "duality gap", faults, rounding=float(np.max(shown.lost / scales)), **figures)
 
 
-@dataclass(frozen=True, eq=False)
-class Dual:
-    """``½ αᵀ(yyᵀ∘K)α - Σα`` of ``0 <= α <= upper``; every such α proves a bound."""
-
-    times: Callable[[Array], Array]  # the product with K
-    y: Array
-    upper: Array
-
-    def value(self, alpha: Array) -> float:
-        """The function at α."""
-        return self.both(alpha)[0]
-
-    def both(self, alpha: Array) -> tuple[float, Array]:
-        """The function at α, and its gradient."""
-        v = self.y * self.times(self.y * alpha)
-        return 0.5 * float(alpha @ v) - float(alpha.sum()), v - 1.0
-
-    def better(self, F: Array | None, start: Array) -> Iterator[Array]:
-        """Points near the minimum, in shares of the upper bounds by L-BFGS, and by an active-set method."""
-
-        def scaled(share: Array) -> tuple[float, Array]:
-            value, slope = self.both(self.upper * share)
-            return value, self.upper * slope
-
-        options: Any = {"maxiter": STEPS, "maxfun": 2 * STEPS, "ftol": 0.0, "gtol": 0.0}
-        bounds = [(0.0, 1.0)] * len(start)
-        yield self.upper * minimize(scaled, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x
-        F = root_of(self.times, len(start)) if F is None and len(start) <= MOST else F
-        if F is not None:
-            yield from near_minimum(self.y[:, None] * F, -np.ones(len(F)), np.zeros(len(F)), self.upper, False)
+def _dual_point(F: Array, y: Array, f: Array, upper: Array) -> Array:
+    """A point that proves a bound: the best, or the subgradients at f if that would take too long."""
+    G, one = y[:, None] * F, np.ones(len(F))
+    points = [np.where(y * f < 1.0, upper, 0.0)]
+    if F.size * F.shape[1] <= WORK:
+        points += towards_minimum(G, -one, 0.0 * one, upper, False)
+    return min(points, key=lambda alpha: 0.5 * float(np.sum((G.T @ alpha) ** 2)) - float(alpha.sum()))
 
 
-def _at_rows(model: Any, data: Data, signs: Array, shares: Array) -> Array:
-    """Coefficients of the distinct rows that the model keeps, shared by weight among the rows equal to each."""
-    points, dual = dense(model.X_fit_), model.dual_coef_.reshape(model.dual_coef_.shape[0], -1)
-    keys = np.unique(np.concatenate([points, dense(data.X)]), axis=0, return_inverse=True)[1].ravel()
-    at, own = keys[: len(dual)], keys[len(dual) :]
-    found = np.zeros(signs.shape)
-    for c, y in enumerate(signs.T):
-        held, masses = np.zeros((len(keys), 2)), np.zeros((len(keys), 2))  # of either sign
-        np.add.at(held, at, np.column_stack([np.maximum(dual[:, c], 0.0), np.minimum(dual[:, c], 0.0)]))
-        np.add.at(masses, own, shares[:, None] * np.column_stack([y > 0, y < 0]))
-        side = (y < 0).astype(int)
-        mine, other = masses[own, side], masses[own, 1 - side]
-        # If all rows of a key have the same label, its whole coefficient belongs to them.
-        held_here = np.where(other > 0, held[own, side], held[own].sum(axis=1))
-        np.divide(held_here * shares, mine, out=found[:, c], where=mine > 0)
-    return found
+def _at_rows(model: Any, data: Data, codes: NDArray[np.intp], shares: Array) -> Array:
+    """Coefficients at the rows; of equal rows with the same label, each has the part that its weight is."""
+    c = np.zeros((data.n, model.dual_coef_[:1].size))
+    c[model.support_] = model.dual_coef_.reshape(-1, c.shape[1])
+    if is_precomputed(model.kernel_) or model.kernel_.tells_copies:
+        return c
+    known: dict[Any, int] = {}
+    same = np.array([known.setdefault(key, len(known)) for key in zip(codes, _keys(data.X), strict=True)])
+    mass, total = np.bincount(same, shares), np.zeros((len(known), c.shape[1]))
+    np.add.at(total, same, c)
+    return total[same] * np.divide(shares, mass[same], out=np.zeros(data.n), where=mass[same] > 0)[:, None]
+
+
+def _keys(X: Any) -> list[Any]:
+    """Keys of rows, the same for equal ones; objects are compared as they are."""
+    if hasattr(X, "indptr"):
+        X = X.copy()
+        X.sum_duplicates()
+        X.eliminate_zeros()
+        rows = [slice(a, b) for a, b in zip(X.indptr, X.indptr[1:], strict=False)]
+        return [(X.indices[row].tobytes(), X.data[row].tobytes()) for row in rows]
+    if X.dtype == object:
+        return [x if isinstance(x, str) else i for i, x in enumerate(X)]
+    return [row.tobytes() for row in dense(X) + 0.0]

@@ -141,9 +141,13 @@ def nu_regression(model: Any, data: Data) -> Certificate:
     w, (beta, f, norm2) = _single(model, data, shown)
     y, C, zero = data.targets()[data.kept, 0], model.C * w, np.zeros(w.size)
     total, b, epsilon = 0.5 * model.nu * float(C.sum()), float(model.intercept_[0]), float(model.epsilon_)
-    # Raising both by the same amount does not change the function, so they are raised until the sums are right.
-    room = C - np.abs(beta)
-    spare = room * np.clip((total - 0.5 * np.abs(beta).sum()) / max(float(room.sum()), TINIEST), 0.0, 1.0)
+    # Raising both by the same amount does not change the function, so they are raised until the sums are right, first
+    # at the rows nearest to the middle of the tube, where both may be positive if it is closed.
+    room, spare, order = C - np.abs(beta), np.zeros(y.size), np.argsort(np.abs(f + b - y))
+    before = np.cumsum(room[order]) - room[order]
+    short = total - 0.5 * float(np.abs(beta).sum())
+    if short > SUM * total:
+        spare[order] = np.clip(short - before, 0.0, room[order])
     both = np.concatenate([np.maximum(beta, 0.0) + spare, np.minimum(beta, 0.0) - spare])
     box, second = (np.concatenate([zero, -C]), np.concatenate([C, zero])), np.arange(2 * y.size) >= y.size
     ends = (total, -total), (-b - epsilon, -b + epsilon)

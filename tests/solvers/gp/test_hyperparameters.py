@@ -34,6 +34,44 @@ def test_restarts_find_the_higher_hill():
     assert best.certificate.primal == best.value
 
 
+def counted(objective):
+    """The objective, and the list of the places where it is called."""
+    places = []
+
+    def called(t):
+        places.append(t)
+        return objective(t)
+
+    return called, places
+
+
+def test_the_hessian_of_the_screen_saves_evaluations():
+    A, top = np.array([[3.0, 1.0], [1.0, 40.0]]), np.array([1.0, -2.0])
+
+    def hill(t, rows=1.0):
+        off = t - top
+        return -0.5 * rows * float(off @ A @ off), -rows * (A @ off)
+
+    starts = [np.zeros(2), np.array([-3.0, 3.0])]
+    objective, places = counted(hill)
+    best = maximise(objective, starts, BOX, screen=lambda t: hill(t, 0.25), share=0.25)
+    np.testing.assert_allclose(best.theta, top, atol=1e-6)
+    assert best.certificate.converged
+    assert len(places) <= 6  # a quadratic: one step, and a few for the differences' error and the certificate
+
+
+def test_l_bfgs_takes_over_where_quasi_newton_steps_creep():
+    starts, away = [np.array([-1.2, 1.0]), np.array([-1.0, 2.0])], np.array([2.5, -2.5])
+
+    def elsewhere(t):
+        off = t - away
+        return -float(off @ off), -2.0 * off
+
+    best = maximise(valley, starts, BOX, screen=elsewhere, share=1e-6)  # a Hessian that is a million times too large
+    np.testing.assert_allclose(best.theta, [1.0, 1.0], atol=1e-3)
+    assert best.certificate.converged
+
+
 def test_a_users_optimizer_keeps_scikit_learns_contract():
     def optimizer(obj_func, initial_theta, bounds):
         value, slope = obj_func(initial_theta)

@@ -5,15 +5,11 @@ import pytest
 from scipy.optimize import minimize
 
 from gramian import KernelMachineRegressor, Nystroem, verify
-from gramian.kernels import RBF
 from gramian.losses import Loss
+from machine_problems import noisy_sine
 
-rng = np.random.default_rng(0)
 n = 20
-X = rng.uniform(0, 6, (n, 1))
-y = np.sin(X[:, 0]) + 0.3 * rng.standard_normal(n)
-k = RBF(1.0)
-K = k(X)
+X, y, k, K = noisy_sine(n)
 
 
 class Ranking(Loss):
@@ -83,7 +79,7 @@ def test_the_largest_error_by_quadratic_programming():
 
 
 @pytest.mark.parametrize("lam", [0.1, 1e-3])
-def test_ranking_has_no_better_neighbour_and_its_bound_is_one(lam):
+def test_ranking_has_no_better_neighbour_and_its_bound_is_one(lam, rng):
     model = KernelMachineRegressor(Ranking(), lam=lam, kernel=k).fit(X, y)
     alpha, loss = model.dual_coef_, Ranking()
 

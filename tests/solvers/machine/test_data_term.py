@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gramian.losses import Absolute, Hinge
+from gramian.losses import Absolute, Hinge, Multinomial
 from gramian.solvers.machine.data_term import DataFit, Envelope, Tilted, best_constant, least_scale
 from machine_problems import CONVEX, targets
 
@@ -30,6 +30,13 @@ def test_best_constants(rng):
             assert fit.value(f + b) <= fit.value(f + b + 0.1 * rng.standard_normal(b.shape)) + 1e-9
     odd = DataFit(Absolute(), np.array([[0.0], [1.0], [2.0], [5.0]]), np.ones(4))
     assert best_constant(odd, np.zeros((4, 1)), np.zeros(1), middle=True) == pytest.approx(1.5)
+
+
+def test_best_constants_beside_values_that_overflow():
+    fit = DataFit(Multinomial(), np.eye(3)[[0, 1, 2, 0]], np.full(4, 1e308))
+    with np.errstate(over="ignore", invalid="ignore"):
+        b = best_constant(fit, 1e3 * np.eye(3)[[1, 2, 0, 0]], np.zeros(3))
+    assert np.all(np.isfinite(b))
 
 
 def test_the_envelope_is_below_and_its_gradient_is_a_slope(rng):

@@ -5,14 +5,10 @@ import pytest
 from scipy.optimize import minimize
 
 from gramian import KernelMachineClassifier, KernelMachineRegressor, Nystroem, verify
-from gramian.kernels import RBF
+from machine_problems import noisy_sine
 
-rng = np.random.default_rng(0)
 n = 30
-X = rng.uniform(0, 6, (n, 1))
-y = np.sin(X[:, 0]) + 0.3 * rng.standard_normal(n)
-k = RBF(1.0)
-K = k(X)
+X, y, k, K = noisy_sine(n)
 
 
 class Power:

@@ -6,7 +6,7 @@ from sklearn.datasets import make_moons
 
 from gramian.kernels import RBF
 from gramian.progress import Clock
-from gramian.solvers.machine.pegasos import Counts, certify, descend
+from gramian.solvers.machine.pegasos import Counts, descend, duality_gap
 from reference_machine import hinge_dual, hinge_objective
 
 
@@ -56,7 +56,7 @@ def test_the_certificate_is_the_duality_gap(moons):
     X, y = moons
     K, lam = RBF(0.5)(X), 0.1
     alpha = hinge_dual(K, y, lam)
-    said = certify(0.9 * alpha, K.__matmul__, y, np.full(150, 1 / 150), lam, 1e-3, 7, Clock())
+    said = duality_gap(0.9 * alpha, K.__matmul__, y, np.full(150, 1 / 150), lam, 1e-3, 7, Clock())
     assert said.primal == pytest.approx(hinge_objective(K, y, 0.9 * alpha, lam))
     assert said.dual <= hinge_objective(K, y, alpha, lam) <= said.primal
     assert not said.converged

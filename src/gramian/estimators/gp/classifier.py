@@ -67,6 +67,11 @@ class Kernels(tuple[Kernel, ...]):
         """The bounds of theta."""
         return np.concatenate([kernel.bounds for kernel in self])
 
+    @property
+    def takes_sparse(self) -> bool:
+        """Whether all of them accept CSR rows."""
+        return all(kernel.takes_sparse for kernel in self)
+
 
 @dataclass(eq=False, repr=False)
 class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):

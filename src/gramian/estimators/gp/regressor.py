@@ -132,7 +132,9 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         Threads; by default all.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
         A GPU on which evidence, factor and predictions are computed, through torch (``pip install '.[gpu]'``); the
-        factor stays there. ``"auto"`` takes a GPU if there is one and the kernel can run on it; ``None`` is the CPU.
+        factor stays there, in single precision with refined solutions if float64 does not fit, in which case the
+        model cannot be saved and its evidence is not known. ``"auto"`` takes a GPU if there is one and the kernel can
+        run on it; ``None`` is the CPU.
         Saved models do not keep it.
     verbose : int, default=0
         Whether to show progress.
@@ -424,7 +426,7 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
     def __getattr__(self, name: str) -> Any:
         """Compute ``function_`` on access, one for each target, without the mean that ``normalize_y`` subtracts."""
         posterior = vars(self).get("posterior_")
-        if name == "L_" and isinstance(posterior, CardPosterior):
+        if name == "L_" and isinstance(posterior, CardPosterior) and posterior.evidence is not None:
             return posterior.here().L
         if name != "function_" or posterior is None or isinstance(posterior, FeaturePosterior):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")

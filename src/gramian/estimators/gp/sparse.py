@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.data.parts import Part
-from gramian.data.passes import Held, Passes
+from gramian.data.passes import Held, Part, Passes
 from gramian.estimators.base import adapted, has_landmarks, opened, sampled
 from gramian.estimators.gp.process import Noise, Process
 from gramian.features.base import fit_map, sample_seed, trace_error

@@ -16,9 +16,8 @@ from sklearn.base import is_classifier
 from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
-from gramian.certificates import Certificate
-from gramian.data.parts import Need, Part
-from gramian.data.passes import Held, Passes
+from gramian.certificates import together
+from gramian.data.passes import Held, Need, Part, Passes
 from gramian.estimators.base import (
     APPROXIMATION,
     COMMON,
@@ -38,7 +37,7 @@ from gramian.estimators.base import (
     warn_unless_converged,
 )
 from gramian.estimators.duality import Duality, FittedTo, Program
-from gramian.features.base import fit_map, parameters_checked
+from gramian.features.base import WorkerMap, fit_map, parameters_checked
 from gramian.gram import Gram
 from gramian.gram.operator import as_predicted, wide
 from gramian.kernels import Kernel
@@ -49,7 +48,6 @@ from gramian.resources import memory_budget, readable
 from gramian.solvers.in_features import machine as in_features
 from gramian.solvers.in_features.newton import Start
 from gramian.solvers.in_features.objective import Targets
-from gramian.solvers.in_features.worker_map import WorkerMap
 from gramian.solvers.machine import bundle
 from gramian.solvers.machine.data_term import DataFit
 from gramian.solvers.machine.function_space import ExactSpace
@@ -206,8 +204,9 @@ class InFeatures:
     def _less_rounding(self, fitted: in_features.FeatureFit, tol: float) -> in_features.FeatureFit:
         """A fit whose certificate includes the rounding errors of predictions from the landmarks."""
         alpha = self.features.expansion(fitted.theta[: self.lift.width])
-        largest = float(np.abs(self.kernel.diag(wide(self._landmarks()))).max())
-        said = less_rounding(fitted.certificate, tol, fitted.steep, alpha, largest)
+        rows = self.kernel.prepare(wide(self._landmarks()))[0]
+        error = self.kernel.rounding(rows) * float(np.abs(self.kernel.diagonal(rows)).max())
+        said = less_rounding(fitted.certificate, tol, fitted.steep, alpha, error)
         return replace(fitted, certificate=said)
 
     @property
@@ -548,12 +547,3 @@ def indefinite(gram: Gram) -> str:
     if values[0] >= -VISIBLE * max(float(values[-1]), 0.0):
         return ""
     return "K is not positive semi-definite on these rows, so the dual value is not a bound; see is_kernel."
-
-
-def together(certificates: list[Certificate]) -> Certificate:
-    """Return one certificate for several fits: sums of objectives and iterations, the worst of the other figures."""
-    failed = [each for each in certificates if not each.converged]
-    worst = max(certificates, key=lambda each: (not each.converged, np.nan_to_num(each.gap)))
-    sums = {name: sum(getattr(each, name) for each in certificates) for name in ("primal", "dual", "iterations")}
-    most = {name: max(getattr(each, name) for each in certificates) for name in ("gap", "violation", "seconds")}
-    return replace(worst, **sums, **most, converged=not failed, message=(failed or [worst])[0].message)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from gramian.data.blocks import by_blocks
-from gramian.data.parts import Need, Part
+from gramian.data.passes import Need, Part
 from gramian.estimators.base import validated
 from gramian.estimators.machine.base import MACHINE, Exact, InFeatures, Machine
 from gramian.features.base import available_if
@@ -88,6 +88,56 @@ def check_classes(name: str, classes: NDArray[Any], kept: NDArray[Any]) -> None:
         )
 
 
+class Deciding:
+    """Labels by the sign of one function, or by the largest of several. Not for direct use."""
+
+    if TYPE_CHECKING:
+        classes_: NDArray[Any]
+
+        def _validated_rows(self, X: Any) -> Any: ...
+
+    def _decision(self, X: Any) -> Array:
+        """Decision values at validated rows in float64, (m,) or (m, c)."""
+        raise NotImplementedError
+
+    @by_blocks
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """Return fitted values, by tiles of at most ``memory`` bytes.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (m, d)
+            Rows; k(new, train) if the kernel is precomputed.
+
+        Returns
+        -------
+        array of shape (m,) or (m, c)
+            For two classes, positive for the second; for more, one column per class.
+        """
+        check_is_fitted(self)
+        X = self._validated_rows(X)
+        return narrow(self._decision(X), X)
+
+    @by_blocks
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict labels.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (m, d)
+            Rows.
+
+        Returns
+        -------
+        array of shape (m,)
+            Labels.
+        """
+        check_is_fitted(self)
+        f = self._decision(self._validated_rows(X))
+        best = (f > 0).astype(np.intp) if f.ndim == 1 else f.argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+
 def _likelihood(classifier: Any) -> bool:
     loss = resolve(classifier.loss)
     if not offers(loss, "probability"):
@@ -99,7 +149,7 @@ def _likelihood(classifier: Any) -> bool:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
+class KernelMachineClassifier(Deciding, Machine, ClassifierMixin, BaseEstimator):
     """Kernel classification with any loss: f and b minimise ``mean_i w_i loss(f(x_i) + b, y_i) + penalty(‖f‖)``.
 
     Logistic regression by default, whose fitted values give probabilities directly. More than two classes are fitted
@@ -122,10 +172,8 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
         The kernel; ``"precomputed"`` if X is the Gram matrix.
     gamma : {"scale", "auto"}, float or None, default=None
         For a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
-    degree : float, default=3
-        Degree of the polynomial kernel.
-    coef0 : float, default=1
-        Constant of the polynomial and sigmoid kernels.
+    degree, coef0 : float, default=3 and 1
+        Degree of the polynomial kernel; constant of the polynomial and sigmoid kernels.
     kernel_params : dict or None, default=None
         Further keyword arguments of a callable kernel.
     fit_intercept : bool, default=True
@@ -199,12 +247,10 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
         The kernel used.
     lams_, cv_path_ : array of shape (g,)
         With ``lam="cv"``: the grid, and the mean losses on held-out rows.
+    n_features_in_, feature_names_in_ : int, array of shape (n_features_in_,)
+        Number of columns of X, and their names if X has names.
     approximation_ : estimator
         The fitted map, if ``approximation`` is given.
-    n_features_in_ : int
-        Columns of X.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Names of the columns, if X has names.
 
     Examples
     --------
@@ -248,49 +294,11 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
 
     # ---- predict ------------------------------------------------------------------------------------------------
 
-    @by_blocks
-    def decision_function(self, X: Any) -> NDArray[Any]:
-        """Return fitted values, by tiles of at most ``memory`` bytes.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (m, d)
-            Rows; k(new, train) if the kernel is precomputed.
-
-        Returns
-        -------
-        array of shape (m,) or (m, c)
-            For two classes, positive for the second; for more, one column per class.
-        """
-        check_is_fitted(self)
-        X = self._validated_rows(X)
-        return narrow(self._decision(X), X)
-
-    def _decision(self, X: Any) -> NDArray[np.float64]:
-        """Decision values at validated rows, in float64."""
+    def _decision(self, X: Any) -> Array:
         f = self._values(X)
         if self.classes_.size > 2:
             return f
         return f[:, 0] if f.shape[1] == 1 else f[:, 1] - f[:, 0]
-
-    @by_blocks
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict labels.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (m, d)
-            Rows.
-
-        Returns
-        -------
-        array of shape (m,)
-            Labels.
-        """
-        check_is_fitted(self)
-        f = self._decision(self._validated_rows(X))
-        best = (f > 0).astype(np.intp) if f.ndim == 1 else f.argmax(axis=1)
-        return np.asarray(self.classes_[best])
 
     @available_if(_likelihood)
     @by_blocks

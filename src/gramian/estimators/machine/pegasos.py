@@ -13,10 +13,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
-from gramian.certificates import Certificate
-from gramian.data.blocks import by_blocks
+from gramian.certificates import Certificate, together
 from gramian.estimators.base import (
     APPROXIMATION,
     COMMON,
@@ -30,17 +28,17 @@ from gramian.estimators.base import (
     validated,
     warn_unless_converged,
 )
-from gramian.estimators.machine.base import indefinite, together
-from gramian.estimators.machine.classifier import KernelMachineClassifier, check_classes, signs_of
+from gramian.estimators.machine.base import indefinite
+from gramian.estimators.machine.classifier import Deciding, KernelMachineClassifier, check_classes, signs_of
 from gramian.features.base import parameters_checked
 from gramian.gram import Gram
-from gramian.gram.operator import narrow, wide
+from gramian.gram.operator import wide
 from gramian.kernels import Kernel
 from gramian.kernels.resolve import is_precomputed
 from gramian.losses import Hinge
 from gramian.progress import Clock, progress
 from gramian.resources import random_of
-from gramian.solvers.machine.pegasos import Counts, certify, descend, walk_of
+from gramian.solvers.machine.pegasos import Counts, descend, duality_gap, walk_of
 
 OWN = ("n_iter", "max_support", "variant")
 """Parameters that are not passed to the machine fitted with an approximation."""
@@ -59,7 +57,7 @@ _Hinges.__name__ = "PegasosClassifier"  # the name that messages show
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
+class PegasosClassifier(Deciding, Expansion, ClassifierMixin, BaseEstimator):
     """Kernel SVM without intercept: ``mean hinge + (lam/2) ‖f‖²`` by stochastic subgradient steps.
 
     Each step takes a row, in random order over all rows, and adds it to the support if its margin is below one. The
@@ -72,10 +70,8 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         The kernel; ``"precomputed"`` if X is the Gram matrix.
     gamma : {"scale", "auto"}, float or None, default=None
         For a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
-    degree : float, default=3
-        Degree of the polynomial kernel.
-    coef0 : float, default=1
-        Constant of the polynomial and sigmoid kernels.
+    degree, coef0 : float, default=3 and 1
+        Degree of the polynomial kernel; constant of the polynomial and sigmoid kernels.
     kernel_params : dict or None, default=None
         Further keyword arguments of a callable kernel.
     approximation : map or None, default=None
@@ -114,6 +110,9 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         Coefficients of the averaged functions.
     X_fit_ : array or CSR of shape (s, d)
         The support, or the landmarks of a map; all rows of the Gram matrix if the kernel is precomputed.
+    support_ : array of shape (s,)
+        Their indices among the rows of ``fit``; of equal rows with the same label, one stands for all. Not with a map
+        nor after ``partial_fit``.
     coef_ : array of shape (m,) or (m, c)
         With a map that has no landmarks: the weights of its features, instead of ``dual_coef_``, ``X_fit_`` and
         ``function_``.
@@ -125,12 +124,10 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         The duality gap, the worst of several functions; after ``partial_fit``, of kind "stationary".
     n_iter_ : int
         Steps taken.
+    n_features_in_, feature_names_in_ : int, array of shape (n_features_in_,)
+        Number of columns of X, and their names if X has names.
     kernel_ : Kernel
         The kernel used.
-    n_features_in_ : int
-        Columns of X.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Names of the columns, if X has names.
 
     Examples
     --------
@@ -197,7 +194,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         weights = row_weights(sample_weight, X)
         kernel = self._resolved(X, weights)
         check_classes(type(self).__name__, self.classes_, codes[weights > 0])
-        rows, weights = _distinct(None if is_precomputed(kernel) else X, codes, weights)
+        rows, weights = _distinct(None if is_precomputed(kernel) or kernel.tells_copies else X, codes, weights)
         points = rows_of(kernel, X, rows)
         gram, random = self._gram(kernel, points), random_of(self.random_state)
         with progress(self.verbose, type(self).__name__, self.n_iter) as tick:
@@ -205,8 +202,9 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
             done = [self._run(gram, signs, weights, random, clock, tick) for signs in functions]
         if is_precomputed(kernel):
             done = [(_spread(counts, rows, y.size), certificate) for counts, certificate in done]
-            points = X
-        self._keep(kernel, points, [counts for counts, _ in done])
+            points, rows = X, np.arange(y.size)
+        used = self._keep(kernel, points, [counts for counts, _ in done])
+        self.support_ = rows[used]
         self.certificate_ = together([certificate for _, certificate in done])
         if why := indefinite(gram):
             self.certificate_ = replace(self.certificate_, converged=False, message=why)
@@ -255,7 +253,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
             if counts.steps >= due or ended:
                 times = gram.__matmul__ if K is None else K.__matmul__
                 alpha = counts.average(self.lam)
-                certificate = certify(alpha, times, y, shares, self.lam, self.tol, counts.steps, clock)
+                certificate = duality_gap(alpha, times, y, shares, self.lam, self.tol, counts.steps, clock)
                 tick(counts.steps, gap=certificate.gap)
                 due = 2 * counts.steps
                 if certificate.converged or ended:
@@ -341,8 +339,8 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
             message="primal is the mean hinge on the last batch; earlier rows are not kept, so there is no gap.",
         )
 
-    def _keep(self, kernel: Kernel, X: Any, counts: list[Counts]) -> None:
-        """Set the learned attributes, without rows of coefficient zero unless the kernel is precomputed."""
+    def _keep(self, kernel: Kernel, X: Any, counts: list[Counts]) -> NDArray[np.bool_]:
+        """Set the learned attributes, without rows of coefficient zero unless the kernel is precomputed: → (n,)."""
         forget(self)
         used = np.any([(each.beta != 0) | (each.late != 0) for each in counts], axis=0)
         used |= not used.any()
@@ -353,44 +351,10 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         self.kernel_, self.X_fit_ = kernel, X[used]
         self.dual_coef_ = dual.ravel() if dual.shape[1] == 1 else dual
         self.n_iter_ = max(each.steps for each in counts)
+        return used
 
-    # ---- predict ------------------------------------------------------------------------------------------------
-
-    @by_blocks
-    def decision_function(self, X: Any) -> NDArray[Any]:
-        """Return fitted values, by tiles of at most ``memory`` bytes.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (m, d)
-            Rows; k(new, train) if the kernel is precomputed.
-
-        Returns
-        -------
-        array of shape (m,) or (m, c)
-            For two classes, positive for the second; for more, one column per class.
-        """
-        check_is_fitted(self)
-        X = self._validated_rows(X)
-        return narrow(self._evaluate(X), X)
-
-    @by_blocks
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict labels.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (m, d)
-            Rows.
-
-        Returns
-        -------
-        array of shape (m,)
-            Labels.
-        """
-        f = self.decision_function(X)
-        best = (f > 0).astype(np.intp) if f.ndim == 1 else f.argmax(axis=1)
-        return np.asarray(self.classes_[best])
+    def _decision(self, X: Any) -> NDArray[np.float64]:
+        return self._evaluate(X)
 
 
 def _stacked(A: Any, B: Any) -> Any:

@@ -12,7 +12,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from gramian.data.blocks import by_blocks
-from gramian.data.parts import Part
+from gramian.data.passes import Part
 from gramian.estimators.machine.base import Exact, InFeatures, Machine
 from gramian.gram.operator import narrow
 from gramian.solvers.in_features.least_squares import targets_of
@@ -59,10 +59,8 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
         The kernel; ``"precomputed"`` if X is the Gram matrix.
     gamma : {"scale", "auto"}, float or None, default=None
         For a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
-    degree : float, default=3
-        Degree of the polynomial kernel.
-    coef0 : float, default=1
-        Constant of the polynomial and sigmoid kernels.
+    degree, coef0 : float, default=3 and 1
+        Degree of the polynomial kernel; constant of the polynomial and sigmoid kernels.
     kernel_params : dict or None, default=None
         Further keyword arguments of a callable kernel.
     fit_intercept : bool, default=True
@@ -132,12 +130,10 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
         The kernel used.
     lams_, cv_path_ : array of shape (g,)
         With ``lam="cv"``: the grid, and the mean losses on held-out rows.
+    n_features_in_, feature_names_in_ : int, array of shape (n_features_in_,)
+        Number of columns of X, and their names if X has names.
     approximation_ : estimator
         The fitted map, if ``approximation`` is given.
-    n_features_in_ : int
-        Columns of X.
-    feature_names_in_ : array of shape (n_features_in_,)
-        Names of the columns, if X has names.
 
     Examples
     --------

@@ -80,48 +80,45 @@ class LogEvidence:
             return self._evaluate(kernel, gradient)
 
     def _evaluate(self, kernel: Kernel, gradient: bool) -> Evidence:
-        if self.device is not None:
-            gram = Gram(kernel, self.X, n_jobs=self.workers, device=self.device)
-            if gram.card is not None:
-                return self._on_card(gram, gradient)
-            self._reserve()
-        points = kernel.prepare(self.X)
         try:
-            factor, tau = self._factor(kernel, points)
+            points, factor, tau = self._factorised(kernel)
         except NotPositiveDefiniteError as error:
             return Evidence(-math.inf, np.zeros(kernel.theta.size) if gradient else None, error.jitter)
         alpha = factor.solve(self.Y)
-        value = evidence_value(factor, self.Y, alpha) + contrasts(self.trend, tau + factor.jitter, alpha.shape[1])
+        value = evidence_value(factor, self.Y, alpha) + contrasts(self.trend, tau, alpha.shape[1])
         if not gradient:
             return Evidence(value, None, factor.jitter)
-        left, right = self._sides(alpha, tau + factor.jitter)
-        slope = alpha.shape[1] * lower_vjp(kernel, points, inverse_below(factor), left, right, self.workers)
-        return Evidence(value, slope, factor.jitter)
-
-    def _sides(self, alpha: NDArray[np.float64], tau: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the sides of ``ααᵀ / t``; with a trend, also those that project the inverse onto its complement."""
+        # With a trend, the inverse is also projected onto its complement.
         left, right = alpha / alpha.shape[1], alpha
-        if self.trend is None:
-            return left, right
-        return np.hstack([left, self.trend.Q / tau]), np.hstack([right, self.trend.Q])
+        if self.trend is not None:
+            left, right = np.hstack([left, self.trend.Q / tau]), np.hstack([right, self.trend.Q])
+        return Evidence(value, self._slope(kernel, points, factor, left, right)[0], factor.jitter)
 
-    def _on_card(self, gram: Gram, gradient: bool) -> Evidence:
-        try:
-            factor = card_factor(gram, self.noise, self.trend)
-        except NotPositiveDefiniteError as error:
-            return Evidence(-math.inf, np.zeros(gram.kernel.theta.size) if gradient else None, error.jitter)
-        alpha, tau = factor.solve(self.Y), factor.tau  # the jitter was projected with the rest
-        value, t = evidence_value(factor, self.Y, alpha), alpha.shape[1]
-        slope = t * factor.evidence_vjp(*self._sides(alpha, tau)) if gradient else None
-        return Evidence(value + contrasts(self.trend, tau, t), slope, factor.jitter)
-
-    def _factor(self, kernel: Kernel, points: tuple[Points, Points]) -> tuple[Factor, float]:
-        """The factor of K + D, of which only half is computed; with a trend, of its projection, and τ."""
+    def _factorised(self, kernel: Kernel) -> tuple[tuple[Points, Points] | None, Any, float]:
+        """The prepared rows, None on a GPU, the factor of K + D, and τ; with a trend, K + D is projected."""
+        if self.device is not None:
+            gram = Gram(kernel, self.X, n_jobs=self.workers, device=self.device)
+            if gram.card is not None:
+                factor = card_factor(gram, self.noise, self.trend)
+                return None, factor, factor.tau  # the jitter was projected with the rest
+            self._reserve()
+        points = kernel.prepare(self.X)
         K = covariance_into(self._buffer, kernel, points, self.workers)
         diagonal = np.einsum("ii->i", K)
         diagonal += self.noise
         tau = 0.0 if self.trend is None else self.trend.put_into(K)
-        return cholesky(K, jitter_limit=JITTER_LIMIT), tau
+        factor = cholesky(K, jitter_limit=JITTER_LIMIT)
+        return points, factor, tau + factor.jitter
+
+    def _slope(
+        self, kernel: Kernel, points: Any, factor: Any, left: NDArray[np.float64], right: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The derivative by theta, and the diagonal of (K + D)⁻¹; the factor cannot be used afterwards."""
+        t = self.Y.shape[1]
+        if points is None:
+            return t * factor.evidence_vjp(left, right), factor.inverted_diagonal()
+        inverse = inverse_below(factor)
+        return t * lower_vjp(kernel, points, inverse, left, right, self.workers), inverse.diagonal()
 
 
 class WeightedEvidence(LogEvidence):
@@ -151,30 +148,16 @@ class WeightedEvidence(LogEvidence):
         n, t = self.Y.shape
         self.noise = noise / self.weights
         try:
-            points, factor = self._factorised(kernel)
+            points, factor, _ = self._factorised(kernel)
         except NotPositiveDefiniteError:
             return -math.inf, np.zeros(kernel.theta.size), 0.0
         alpha = factor.solve(self.Y)
         extra = float(self.weights.sum()) - n  # rows beyond the first of each group of equal rows
         value = evidence_value(factor, self.Y, alpha)
         value -= 0.5 * t * (float(np.log(self.weights).sum()) + extra * math.log(2.0 * math.pi * noise))
-        if points is None:
-            slope, diagonal = t * factor.evidence_vjp(alpha / t, alpha), factor.inverted_diagonal()
-        else:
-            inverse = inverse_below(factor)
-            slope, diagonal = t * lower_vjp(kernel, points, inverse, alpha / t, alpha, self.workers), inverse.diagonal()
+        slope, diagonal = self._slope(kernel, points, factor, alpha / t, alpha)
         own = np.einsum("ij,ij->i", alpha, alpha) - t * diagonal
         return value, slope, 0.5 * float(self.noise @ own) - 0.5 * t * extra
-
-    def _factorised(self, kernel: Kernel) -> tuple[Any, Any]:
-        """The prepared rows and the factor of K + D; None for the rows if they are on a GPU."""
-        if self.device is not None:
-            gram = Gram(kernel, self.X, n_jobs=self.workers, device=self.device)
-            if gram.card is not None:
-                return None, card_factor(gram, self.noise)
-            self._reserve()
-        points = kernel.prepare(self.X)
-        return points, self._factor(kernel, points)[0]
 
 
 def covariance_into(
@@ -226,6 +209,15 @@ def card_factor(gram: Gram, noise: float | NDArray[np.float64], trend: TrendBasi
             raise NotPositiveDefiniteError(factor.failed - 1, factor.jitter)
         factor = factor.jittered(attempt * scale)
         attempt *= 10.0
+    return factor
+
+
+def refined_card_factor(gram: Gram, noise: float | NDArray[np.float64]) -> Any:
+    """Return a factor of K + D on a GPU in single precision, whose solutions are refined: noise (n,)."""
+    assert gram.card is not None
+    factor = gram.card.solver(gram._A, gram._B, np.ones((gram.shape[0], 1)), noise)
+    if factor.failed:
+        raise NotPositiveDefiniteError(factor.failed - 1, 0.0)
     return factor
 
 

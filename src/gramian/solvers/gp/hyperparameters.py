@@ -16,7 +16,6 @@ from scipy.spatial.distance import pdist
 
 from gramian.certificates import Certificate, certify
 from gramian.kernels import Kernel
-from gramian.kernels.adapted import their_name
 from gramian.kernels.tunable import FREE
 from gramian.progress import Clock, Tick, silent
 from gramian.solvers.gp.evidence import signal_and_noise
@@ -69,6 +68,8 @@ LARGE, SMALL, THIRD = 16_000, 4000, 3
 those of ``SMALL`` rows."""
 FLATTEST = 1e-6
 """Smaller curvatures are replaced by this share of the largest, which bounds the length of a Newton step."""
+PATIENCE = 10
+"""So many quasi-Newton steps must halve the slope, or L-BFGS takes over: it is faster in a curved valley."""
 SHORTER, SHORTEST = 0.25, 5
 """The factor by which a step that lowers the value is shortened, and how often."""
 WOBBLE = 1e-9
@@ -118,11 +119,11 @@ class Optimum:
             least = 0.0 if up and p.name.endswith(VARIANCES) else BINDING
             matters = p.bounds != FREE or (slope if up else -slope) > least
             if matters and np.isclose(p.values[dimension], bound, atol=0.0):
-                name = their_name(kernel, p.name)
                 yield (
                     p.name,
-                    f"The optimal value found for dimension {dimension} of parameter {name} is close to the "
-                    f"specified {end} bound {bound}. {change} the bound and calling fit again may find a better value.",
+                    f"The optimal value found for dimension {dimension} of parameter {kernel._name_given(p.name)} is "
+                    f"close to the specified {end} bound {bound}. {change} the bound and calling fit again may find a "
+                    "better value.",
                 )
 
 
@@ -155,7 +156,7 @@ def learn_from_rows(
     screen = evidence_of(np.sort(rng.permutation(index)[:compete])) if index.size > FEW and several else None
     evidence = evidence_of(index)
     data = (evidence.X, size, rng) if start == "data" else None
-    options["compare"] = index.size <= SCREEN
+    options |= {"compare": index.size <= SCREEN, "share": compete / index.size}
     return learn(kernel, evidence, data=data, screen=screen, restarts=list(drawn), **options)
 
 
@@ -212,6 +213,7 @@ def maximise(
     tol: float = 1e-6,
     max_iter: int = 1000,
     thorough: bool = True,
+    share: float = 1.0,
     bent: NDArray[np.float64] | None = None,
     curved: bool = False,
     clock: Clock | None = None,
@@ -219,7 +221,7 @@ def maximise(
 ) -> Optimum:
     """Climb to the end from the start whose rough climb, on ``screen`` if given, leads highest.
 
-    If that is on a plateau, all starts of ``spare`` are tried.
+    If that is on a plateau, all starts of ``spare`` are tried. ``share`` is that of the rows that ``screen`` is of.
     ``bent`` is minus the Hessian at the only start, if it is known. With ``curved``, that at the optimum is returned.
     """
     climb = _Climb(objective, bounds, math.sqrt(tol), max_iter, clock or Clock(), tick)
@@ -230,7 +232,7 @@ def maximise(
         ends = [optimizer(climb.descend, start, bounds=bounds)[0] for start in inside]
         best = max((climb.at(np.asarray(end, dtype=np.float64)) for end in ends), key=lambda run: run.value)
     elif screen is not None and len(inside) > 1:
-        ends = climb.ranked(inside, screen)
+        ends = climb.ranked(inside, screen, share)
         best = climb.first_finite(ends) if value is None else climb.finals(ends, inside, value)
     else:
         best = climb.competition(inside) if bent is None else climb.from_curvature(inside[0], bent)
@@ -261,9 +263,10 @@ class _Climb:
         self.iterations, self.aim, self.polish = 0, AIM, POLISHED
         self.plateau = False  # whether the last Hessian is as good as zero along a parameter
         self.known: list[Theta] = []  # ends of earlier climbs; a climb that comes near one of them stops
+        self.bent: tuple[Theta, NDArray[np.float64]] | None = None  # an end, and about minus the Hessian there
 
-    def ranked(self, starts: list[Theta], screen: Objective) -> list[Theta]:
-        """The ends of rough climbs on a cheaper objective, the highest first."""
+    def ranked(self, starts: list[Theta], screen: Objective, share: float) -> list[Theta]:
+        """The ends of rough climbs on a cheaper objective, the highest first, where the Hessian is estimated."""
         runs: list[_Run] = []
         objective, self.objective = self.objective, screen
         for start in starts:
@@ -271,8 +274,12 @@ class _Climb:
                 break
             runs.append(self.lbfgs(start, ROUGH))
             self.known.append(runs[-1].theta)
+        runs.sort(key=lambda run: -run.value)
+        if math.isfinite(runs[0].value):
+            B = self.curvature(runs[0], np.ones(runs[0].theta.size, dtype=bool), timed=True)
+            self.bent = None if B is None else (runs[0].theta, B / share)
         self.objective, self.known = objective, []
-        return [run.theta for run in sorted(runs, key=lambda run: -run.value)]
+        return [run.theta for run in runs]
 
     def first_finite(self, starts: list[Theta]) -> _Run:
         """The end of the climb from the first start with a finite value."""
@@ -303,6 +310,9 @@ class _Climb:
 
     def to_the_end(self, start: Theta) -> _Run:
         """L-BFGS, then Newton steps, which need no line search; both until the slope vanishes."""
+        if self.bent is not None and self.bent[0] is start:
+            (_, B), self.bent = self.bent, None
+            return self.from_curvature(start, B)
         first = HANDED_OVER if start.size <= CHEAP and self.aim < HANDED_OVER else self.aim
         run = self.polished(self.lbfgs(start, FINE | {"gtol": first * self.flat}, STRIDE), self.polish * self.flat)
         ended = run.limited or self.clock.expired
@@ -382,8 +392,10 @@ class _Climb:
     def bfgs(self, start: Theta, B: NDArray[np.float64]) -> _Run:
         """BFGS from a Hessian known from fewer rows, until the slope vanishes or no step helps."""
         run = self.at(start)
+        enough, slopes = min(self.aim, self.polish) * self.flat, [math.inf] * PATIENCE
         for _ in range(self.max_iter):
-            if self.violation(run) <= self.aim * self.flat or not math.isfinite(run.value) or self.clock.expired:
+            slopes.append(self.violation(run))
+            if not enough < slopes[-1] < 0.5 * slopes[-1 - PATIENCE] or self.clock.expired:
                 break
             trial = self.uphill(run, self.top(run, B, FLATTEST))
             gain, wobble = trial.value - run.value, WOBBLE * abs(run.value)

@@ -24,7 +24,14 @@ from gramian.kernels import Kernel
 from gramian.kernels.points import to_numpy
 from gramian.progress import Clock, Tick, silent
 from gramian.resources import memory_budget, spans
-from gramian.solvers.gp.evidence import JITTER_LIMIT, card_factor, contrasts, evidence_value, signal_and_noise
+from gramian.solvers.gp.evidence import (
+    JITTER_LIMIT,
+    card_factor,
+    contrasts,
+    evidence_value,
+    refined_card_factor,
+    signal_and_noise,
+)
 from gramian.solvers.linear import pcg
 from gramian.solvers.linear.cholesky import BLOCK, NotPositiveDefiniteError, cholesky, solve, solve_with
 from gramian.solvers.linear.diagnose import diagnosis
@@ -211,7 +218,7 @@ class CardPosterior(OnCard):
     """The posterior by the Cholesky factor of K + D on a GPU."""
 
     def __init__(
-        self, factor: Any, device: str | None, evidence: float, jitter: float, singular: str, *given: Any
+        self, factor: Any, device: str | None, evidence: float | None, jitter: float, singular: str, *given: Any
     ) -> None:
         super().__init__(*given)
         self.factor, self.device = factor, device
@@ -223,6 +230,25 @@ class CardPosterior(OnCard):
     def variance(self, Z: Any) -> NDArray[np.float64]:
         explained = self.factor.explained(self.gram(Z))
         return np.maximum(np.asarray(self.kernel.diag(Z), dtype=np.float64) - explained, 0.0)
+
+    def covariance(self, Z: Any) -> NDArray[np.float64]:
+        explained = self.factor.explained_jointly(self.gram(Z).dense())
+        covariance = np.asarray(self.kernel(Z), dtype=np.float64) - explained
+        np.fill_diagonal(covariance, np.maximum(np.diagonal(covariance), 0.0))
+        return covariance
+
+
+class RefinedPosterior(CardPosterior):
+    """The posterior by a factor in single precision on a GPU, where float64 does not fit; the evidence is not known.
+
+    Solutions are refined to double precision, for the variance less strictly, since their error counts squared there.
+    """
+
+    def here(self) -> ExactPosterior:
+        raise MemoryError(
+            f"the factor of {self.factor.n:,} rows is kept in single precision on the GPU, where float64 does not fit; "
+            "such a model cannot be saved or pickled: use solver='pcg', or fewer rows."
+        )
 
 
 class CardTrendPosterior(OnCard, TrendPosterior):
@@ -299,23 +325,28 @@ def _not_definite(gram: Gram) -> np.linalg.LinAlgError:
 def _on_card(
     kernel: Kernel, gram: Gram, X: Any, Y: NDArray[np.float64], D: Any, clock: Clock | None, trend: Any
 ) -> OnCard:
+    assert gram.card is not None
     basis = None if trend is None else TrendBasis.of(columns(trend, X))
     targets = Y if basis is None else basis.residual(Y)
+    refined = basis is None and bool(np.all(D > 0)) and not gram.card.holds(len(Y))
     try:
-        factor = card_factor(gram, D, basis)
+        factor = refined_card_factor(gram, D) if refined else card_factor(gram, D, basis)
     except NotPositiveDefiniteError as error:
         raise _not_definite(gram) from error
     solution = solve_with(factor, targets, RESIDUAL, Clock() if clock is None else Clock(start=clock.start))
+    device = str(gram.engine.name)
+    given: Any = (kernel, X, solution.x, gram.memory, gram.workers, solution.certificate)
+    if refined:
+        return RefinedPosterior(factor, device, None, 0.0, "", *given)
     evidence = evidence_value(factor, targets, solution.x) + contrasts(basis, factor.tau, Y.shape[1])
     singular = _singular(gram, factor)
     if singular and not np.any(D > 0):
         raise _not_definite(gram)
-    given: Any = (kernel, X, solution.x, gram.memory, gram.workers, solution.certificate)
     given = (evidence, factor.jitter, singular, *given)
     if basis is None:
-        return CardPosterior(factor, str(gram.engine.name), *given)
+        return CardPosterior(factor, device, *given)
     beta = basis.coefficients(Y - _times(gram, D, solution.x))
-    return CardTrendPosterior(factor, str(gram.engine.name), basis, trend, beta, *given)
+    return CardTrendPosterior(factor, device, basis, trend, beta, *given)
 
 
 def _times(gram: Gram, D: Any, alpha: NDArray[np.float64]) -> NDArray[np.float64]:

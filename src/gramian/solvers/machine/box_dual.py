@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from gramian.losses import offers
 from gramian.progress import Clock, Tick, silent
 from gramian.solvers.machine.data_term import DataFit, best_constant
-from gramian.solvers.machine.newton import Iterate, NewtonResult
+from gramian.solvers.machine.newton import Iterate, NewtonResult, squared_objective
 from gramian.solvers.machine.origin_row import AnchoredRows
 from gramian.solvers.svm import smo
 from gramian.solvers.svm.tasks import Task
@@ -68,7 +68,7 @@ def minimise(
     at = Iterate(alpha, values, b)
     u = np.clip(-mu * alpha, low, high)
     dual = -fit.conjugate(u) - 0.5 * mu * at.norm2
-    gap = fit.value(at.f) + 0.5 * mu * at.norm2 - dual
+    gap = squared_objective(fit, mu, at) - dual
     return NewtonResult(at, u, -mu * values, max(gap, 0.0), -(-found.certificate.iterations // size))
 
 

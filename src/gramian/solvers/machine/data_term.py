@@ -182,7 +182,10 @@ def _best_constants(fit: Any, values: Array, b: Array) -> Array:
     objective, g = fit.value(values + b), slope(b)
     for _ in range(50):
         S = fit.half_curvature(values + b)
-        step = -np.linalg.pinv(np.einsum("icd,ied->ce", S, S), hermitian=True) @ g
+        curvature = np.einsum("icd,ied->ce", S, S)
+        if not np.all(np.isfinite(curvature)):
+            break
+        step = -np.linalg.pinv(curvature, hermitian=True) @ g
         fall = -float(g @ step)
         last, length = fall <= 1e-15 * abs(objective), 1.0
         # If the gain of a step is lost in rounding, the slope still shows it.

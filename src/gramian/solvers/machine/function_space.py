@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gramian.gram import Gram, SymmetricGram, rpcholesky
 from gramian.solvers.linear.pcg import default_rank
-from gramian.solvers.svm.row_cache import CardRows, KernelRows, RowCache
+from gramian.solvers.svm.row_cache import CardCache, CardRows, KernelRows, RowCache
 
 DENSE_ROWS = 4000
 """Up to this many rows K is stored whole, if memory allows: 128 MB."""
@@ -60,12 +60,12 @@ class ExactSpace:
         """Return K @ V, to single precision at least: V (n, k) → (n, k)."""
         return self._dense @ V if self._dense is not None else self._stored @ V
 
-    def rows(self) -> KernelRows | CardRows:
+    def rows(self) -> KernelRows:
         """Return kernel rows for ``smo``, with a cache that takes a part of the memory."""
+        every, budget = np.arange(self.shape[0]), int(CACHE_SHARE * self.gram.memory)
         if self.gram.card is not None:
-            return CardRows(self.gram, np.arange(self.shape[0]))
-        cache = RowCache(self.gram, np.arange(self.shape[0]), int(CACHE_SHARE * self.gram.memory))
-        return KernelRows([cache], self.gram.workers)
+            return CardRows([CardCache(self.gram, every, budget)])
+        return KernelRows([RowCache(self.gram, every, budget)], self.gram.workers)
 
     def block(self, rows: NDArray[np.intp]) -> Array:
         """Return K of some rows with themselves: rows (r,) → (r, r)."""

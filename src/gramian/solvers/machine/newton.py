@@ -110,7 +110,7 @@ def minimise(
     """Minimise ``D(f + b) + (μ/2) ‖f‖²``."""
     clock = clock or Clock()
     at = replace(start, b=best_constant(fit, start.values, start.b)) if intercept else start
-    best, objective, why, flat, strikes = None, _objective(fit, mu, at), "", False, 0
+    best, objective, why, flat, strikes = None, squared_objective(fit, mu, at), "", False, 0
     for step in range(max_iter + 1):
         u = fit.gradient(at.f)
         r = -(u + mu * at.alpha)
@@ -146,7 +146,8 @@ def _gap(r: Array, Kr: Array, mu: float, objective: float) -> float:
     return max(size, 0.0) / (2.0 * mu)
 
 
-def _objective(fit: Any, mu: float, at: Iterate) -> float:
+def squared_objective(fit: Any, mu: float, at: Iterate) -> float:
+    """Return ``D(f + b) + (μ/2) ‖f‖²``."""
     return float(fit.value(at.f)) + 0.5 * mu * at.norm2
 
 
@@ -162,7 +163,7 @@ def _step(
         trial = Iterate(at.alpha + length * delta, at.values + length * values, b)
         if intercept:
             trial = replace(trial, b=best_constant(fit, trial.values, b))
-        reached = _objective(fit, mu, trial)
+        reached = squared_objective(fit, mu, trial)
         if flat or reached <= objective + 1e-4 * length * slope:
             return trial, reached, flat
         length *= 0.5

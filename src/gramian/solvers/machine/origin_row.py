@@ -11,20 +11,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.solvers.svm.row_cache import CardRows, FeatureRows, Index, KernelRows, StoredRows
+from gramian.solvers.svm.row_cache import Index, Rows
 
 
-class AnchoredRows:
-    """Kernel rows followed by those of an object whose kernel with everything is zero."""
+class AnchoredRows(Rows):
+    """Kernel rows followed by those of an object whose kernel with everything is zero, which has no column to drop."""
 
-    shrinkable = None
-    """The origin has no column in the cache."""
-    whole = stored = None
-
-    def __init__(self, rows: KernelRows | FeatureRows | CardRows | StoredRows) -> None:
+    def __init__(self, rows: Rows) -> None:
         self.rows, self.direct, self.definite, self.on_card = rows, rows.direct, rows.definite, rows.on_card
-        self.rounding, self.size = rows.rounding, len(rows.ids)
+        self.size = len(rows.ids)
         self.ids = np.arange(self.size + 1)
+
+    @property
+    def rounding(self) -> float:
+        """Rounding error of a kernel value, relative to the largest k(x, x)."""
+        return self.rows.rounding
 
     @property
     def largest_square(self) -> int:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import digamma
 
-from gramian.certificates import Certificate
+from gramian.certificates import Certificate, certify
 from gramian.losses import Hinge
 from gramian.progress import Clock
 from gramian.solvers.machine.data_term import DataFit
@@ -140,7 +140,7 @@ def walk_of(weights: Array, random: np.random.RandomState, size: int, *, textboo
     return np.asarray(random.permutation(drawn)[:size])
 
 
-def certify(
+def duality_gap(
     alpha: Array,
     times: Callable[[Array], Array],
     y: Array,
@@ -150,21 +150,14 @@ def certify(
     steps: int,
     clock: Clock,
 ) -> Certificate:
-    """Return the duality gap of a function of the SVM without a constant: alpha (n,), y (n,), shares (n,)."""
+    """Certify the duality gap of a function of the SVM without a constant: alpha (n,), y (n,), shares (n,)."""
     feasible = y * np.clip(y * alpha, 0.0, shares / lam)
     values = times(np.column_stack([alpha, feasible]))
     fit = DataFit(Hinge(), y[:, None], shares)
     primal = fit.value(values[:, :1]) + 0.5 * lam * float(alpha @ values[:, 0])
     dual = -fit.conjugate(-lam * feasible[:, None]) - 0.5 * lam * float(feasible @ values[:, 1])
-    gap = max(primal - dual, 0.0) / max(abs(primal), 1e-12)
-    met = gap <= tol
-    return Certificate(
-        kind="duality gap",
-        primal=primal,
-        dual=dual,
-        gap=gap,
-        converged=met,
-        iterations=steps,
-        seconds=clock.seconds,
-        message="" if met else f"tol={tol:.0e} not met: take more steps (n_iter), regularise more, or raise tol.",
+    gap, why = (
+        max(primal - dual, 0.0) / max(abs(primal), 1e-12),
+        "take more steps (n_iter), regularise more, or raise tol.",
     )
+    return certify("duality gap", gap, tol, why, primal=primal, dual=dual, iterations=steps, seconds=clock.seconds)

@@ -121,21 +121,36 @@ def gap_certificate(
     return said if offers(loss, "conjugate") else replace(said, kind="stationary", dual=np.nan, gap=np.nan)
 
 
-def less_rounding(
-    said: Certificate, tol: float, steep: float, alpha: NDArray[np.float64], largest: float
-) -> Certificate:
+def less_rounding(said: Certificate, tol: float, steep: float, alpha: NDArray[np.float64], error: float) -> Certificate:
     """Return a certificate that allows for rounding in values ``Σ_j α_j k(x_j, x)``.
 
-    ``steep`` is the cost of an error of one in every value, and ``largest`` the largest k(x, x).
+    ``steep`` is the cost of an error of one in every value, and ``error`` the rounding error of a kernel value.
     """
-    lost = steep * float(np.finfo(np.float64).eps) * largest * float(np.linalg.norm(alpha, axis=0).max(initial=0.0))
+    lost = steep * error * float(np.linalg.norm(alpha, axis=0).max(initial=0.0))
     if said.converged and not np.nan_to_num(said.gap) + lost <= max(tol, 1e-12):
         why = "the coefficients are so large that rounding in predictions exceeds tol; regularise more, or raise tol."
         return replace(said, converged=False, message=why)
     return said
 
 
-# ---- custom penalties -----------------------------------------------------------------------------------------------
+# ---- penalties as functions of the norm -----------------------------------------------------------------------------
+
+
+class Norm:
+    """The penalty g(r) = r."""
+
+    def value(self, r: float) -> float:
+        """Return g(r)."""
+        return r
+
+    def derivative(self, r: float) -> float:
+        """Return g'(r)."""
+        return 1.0
+
+
+def function_of(penalty: Any) -> Any:
+    """Return the g of a penalty ``lam g(‖f‖)``, a custom one or "norm"."""
+    return Norm() if penalty == "norm" else penalty
 
 
 def check_penalty(g: Any) -> None:
@@ -169,8 +184,9 @@ def is_convex(penalty: Any) -> bool:
 
 def penalty_conjugate(g: Any, t: float) -> tuple[float, float]:
     """Return ``sup_r t r - g(r)`` of a convex penalty at a share of t for which it is finite, the share first."""
-    share = min(1.0, float(g.derivative(FARTHEST)) / t) if t > 0 else 1.0
-    t = share * t
+    steepest = float(g.derivative(FARTHEST))
+    share = min(1.0, steepest / t) if t > 0 else 1.0
+    t = min(t, steepest)
     if t <= float(g.derivative(GRID[0])):
         return share, max(t * GRID[0] - float(g.value(GRID[0])), -float(g.value(0.0)))
     low, high = float(np.log(GRID[0])), float(np.log(FARTHEST))
@@ -198,11 +214,10 @@ class Slopes(Protocol):
 def bound(slopes: Slopes, penalty: Any, strength: float, total: float) -> tuple[float, float]:
     """Return the lower bound that a point of the dual proves, and at which share of it; zero is a point too."""
     share, own, none = 1.0, 0.0, 0.0
-    if not isinstance(penalty, str):
-        share, own = penalty_conjugate(penalty, slopes.norm / (strength * total))
-        own, none = strength * total * own, strength * total * float(penalty.value(0.0))
-    elif penalty == "norm":
-        share = min(1.0, strength * total / slopes.norm) if slopes.norm > 0 else 1.0
+    if penalty not in ("squared", "ball"):
+        g, scale = function_of(penalty), strength * total
+        share, own = penalty_conjugate(g, slopes.norm / scale)
+        own, none = scale * own, scale * float(g.value(0.0))
     else:
         own = strength * slopes.norm if penalty == "ball" else 0.5 * slopes.norm**2 / (strength * total)
     found = np.array([-slopes.conjugate(share) - own, none - slopes.conjugate(0.0)])
@@ -278,53 +293,34 @@ class Path(ABC):
                 f"penalties other than 'squared' need conjugate of a loss, which certifies the multiplier; "
                 f"{type(self.loss).__name__} lacks it. Define conjugate(u, y), or use penalty='squared'."
             )
-        if not isinstance(self.goal.penalty, str):
-            return self._by_own(start)
-        return self._by_norm(start) if self.goal.penalty == "norm" else self._by_ball(start)
+        return self._by_ball(start) if self.goal.penalty == "ball" else self._by_slope(start)
 
-    def _by_own(self, start: Any) -> Any:
-        """Minimise ``mean loss + lam g(‖f‖)``: the multiplier m of the solution is ``lam g'(‖f‖) / ‖f‖``."""
-        lam, g, zero = self.goal.strength, self.goal.penalty, self.zero(start)
+    def _by_slope(self, start: Any) -> Any:
+        """Minimise ``mean loss + lam g(‖f‖)``: either f is zero, or its multiplier is ``lam g'(‖f‖) / ‖f‖``."""
+        lam, g, zero = self.goal.strength, function_of(self.goal.penalty), self.zero(start)
+        convex, points = is_convex(g), list[Any]()
+
+        def slope(norm: float) -> float:
+            return max(lam * float(g.derivative(max(norm, GRID[0]))), 1e-300)
 
         def fitted(at: Found, by: Found, multiplier: float) -> Any:
-            wanted = lam * float(g.derivative(max(at.norm, GRID[0])))
             here = by.slopes.norm / by.total if at is zero else multiplier * at.norm
-            off = here / max(wanted, 1e-300) - 1.0
+            off = here / slope(at.norm) - 1.0
             primal, dual = at.value + lam * by.total * float(g.value(at.norm)), bound(by.slopes, g, lam, by.total)[0]
             return self.fitted(at, by, primal, dual, max(off, 0.0) if at is zero else abs(off), multiplier)
 
         def trial(multiplier: float, start: Any) -> tuple[float, Any, Any]:
             found = self.squared(multiplier, start)
-            wanted = lam * float(g.derivative(max(found.norm, GRID[0])))
-            value = float(np.log(max(multiplier * found.norm, 1e-300) / max(wanted, 1e-300)))
-            return value, fitted(found, found, multiplier), found.start
-
-        nothing = fitted(zero, zero, np.inf)
-        return nothing if nothing.certificate.converged else self._search(trial, lam, start)
-
-    def _by_norm(self, start: Any) -> Any:
-        """Minimise ``mean loss + lam ‖f‖``: f is zero where lam is large enough."""
-        lam, zero = self.goal.strength, self.zero(start)
-        points: list[Any] = []
-
-        def fitted(at: Found, by: Found, multiplier: float) -> Any:
-            excess = by.slopes.norm / (lam * by.total) if at is zero else multiplier * at.norm / lam
-            violation = max(excess - 1.0, 0.0) if at is zero else abs(excess - 1.0)
-            primal, dual = at.value + lam * by.total * at.norm, bound(by.slopes, "norm", lam, by.total)[0]
-            return self.fitted(at, by, primal, dual, violation, multiplier)
-
-        def trial(multiplier: float, start: Any) -> tuple[float, Any, Any]:
-            found = self.squared(multiplier, start)
-            # Between a dual point inside the ball and one outside, the point on its boundary proves the most.
-            size, own = lam * found.total, found.slopes
+            # Of dual points between one inside the ball and one outside, the one on its boundary proves the most.
+            size, own = found.total * slope(0.0), found.slopes
             pairs = [p for p in points if min(p.norm, own.norm) < size < max(p.norm, own.norm)]
             candidates = [own, *(own.mixed(p, (size - p.norm) / (own.norm - p.norm)) for p in pairs)]
             points.append(own)
-            best = max(candidates, key=lambda point: bound(point, "norm", lam, found.total)[0])
-            found = replace(found, slopes=best)
-            both = [fitted(zero, found, np.inf), fitted(found, found, multiplier)]
-            least = min(both, key=lambda each: each.certificate.gap)
-            return float(np.log(max(multiplier * found.norm, 1e-300) / lam)), least, found.start
+            found = replace(found, slopes=max(candidates, key=lambda point: bound(point, g, lam, found.total)[0]))
+            best = fitted(found, found, multiplier)
+            if convex:
+                best = min(fitted(zero, found, np.inf), best, key=lambda each: each.certificate.gap)
+            return float(np.log(max(multiplier * found.norm, 1e-300) / slope(found.norm))), best, found.start
 
         nothing = fitted(zero, zero, np.inf)
         return nothing if nothing.certificate.converged else self._search(trial, lam, start)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from gramian.progress import Clock, Tick, silent
 from gramian.solvers.machine import newton
 from gramian.solvers.machine.data_term import DataFit, Envelope, best_constant
-from gramian.solvers.machine.newton import Iterate, NewtonResult
+from gramian.solvers.machine.newton import Iterate, NewtonResult, squared_objective
 
 SHRINK = 0.25
 """The factor of γ from one step to the next: later steps are closer to the true problem."""
@@ -64,7 +64,7 @@ def minimise(
         found = newton.minimise(space, envelope, mu, at, goal=0.0 if best else FIRST, floor=floor, **options)
         steps, u, at = steps + found.steps, found.u, found.at
         here = _certified(fit, envelope, mu, found, intercept)
-        size = _size(fit, mu, here.at)
+        size = abs(squared_objective(fit, mu, here.at))
         tick(steps, gap=here.gap)
         failures = 0 if best is None or here.gap < STALLED * best.gap else failures + 1
         best = here if best is None or here.gap < best.gap else best
@@ -89,7 +89,7 @@ def _without_dust(space: Any, fit: DataFit, mu: float, best: NewtonResult, inter
     at = Iterate(alpha, space @ alpha, best.at.b)
     if intercept:
         at = replace(at, b=best_constant(fit, at.values, at.b, middle=True))
-    before, after = (fit.value(each.f) + 0.5 * mu * each.norm2 for each in (best.at, at))
+    before, after = (squared_objective(fit, mu, each) for each in (best.at, at))
     return replace(best, at=at, gap=abs(best.gap + after - before)) if after <= before + SPARSE * abs(before) else best
 
 
@@ -98,10 +98,6 @@ def _first_gamma(fit: DataFit, at: Iterate) -> float:
     reach = float(np.mean(np.abs(fit.y - at.f)))
     slope = float(np.mean(np.abs(fit.gradient(at.f))))
     return max(reach, 1e-3 * float(np.abs(fit.y).max(initial=0.0)), 1e-12) / max(slope, 1e-3 * float(fit.w.mean()))
-
-
-def _size(fit: DataFit, mu: float, at: Iterate) -> float:
-    return abs(fit.value(at.f) + 0.5 * mu * at.norm2)
 
 
 def _certified(fit: DataFit, envelope: Envelope, mu: float, found: NewtonResult, intercept: bool) -> NewtonResult:
@@ -113,7 +109,7 @@ def _certified(fit: DataFit, envelope: Envelope, mu: float, found: NewtonResult,
     both = [sparse, found.at]
     if intercept:
         both = [replace(at, b=best_constant(fit, at.values, at.b, middle=True)) for at in both]
-    gaps = [abs(fit.value(at.f) + 0.5 * mu * at.norm2 - dual) for at in both]
+    gaps = [abs(squared_objective(fit, mu, at) - dual) for at in both]
     # The sparse one unless it is clearly worse: its zeros are exact.
     chosen = 0 if gaps[0] <= 2.0 * gaps[1] else 1
     return replace(found, at=both[chosen], gap=gaps[chosen])

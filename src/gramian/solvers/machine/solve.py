@@ -14,7 +14,7 @@ from gramian.certificates import Certificate
 from gramian.losses import offers
 from gramian.solvers.machine import box_dual, newton, proximal
 from gramian.solvers.machine.data_term import DataFit, Tilted, best_constant, least_scale
-from gramian.solvers.machine.newton import Iterate, NewtonResult
+from gramian.solvers.machine.newton import Iterate, NewtonResult, squared_objective
 from gramian.solvers.machine.penalties import (
     SLACK,
     Found,
@@ -23,6 +23,7 @@ from gramian.solvers.machine.penalties import (
     Turn,
     bound,
     choose,
+    function_of,
     gap_certificate,
     less_rounding,
 )
@@ -108,11 +109,11 @@ class ExactPath(Path):
             if box_dual.suits(p.fit, goal.intercept):
                 found = box_dual.minimise(p.space, p.fit, mu, start.alpha, max_iter=goal.max_iter, **options)
                 start, done = found.at, found.steps
-                if found.gap <= tol * abs(p.fit.value(start.f) + 0.5 * mu * start.norm2):
+                if found.gap <= tol * abs(squared_objective(p.fit, mu, start)):
                     return found
             return proximal.minimise(p.space, p.fit, mu, start, max_iter=goal.max_iter, done=done, **options)
         found = newton.minimise(p.space, p.fit, mu, start, max_iter=goal.max_iter, **options)
-        stuck = found.gap > goal.tol * abs(p.fit.value(found.at.f) + 0.5 * mu * found.at.norm2)
+        stuck = found.gap > goal.tol * abs(squared_objective(p.fit, mu, found.at))
         if stuck and not p.fit.smooth and getattr(self.loss, "convex", True) and not goal.clock.expired:
             return proximal.minimise(p.space, p.fit, mu, found.at, max_iter=goal.max_iter, **options)
         return found
@@ -223,10 +224,11 @@ class DualPoint:
         return replace(self, u=share * self.u + (1.0 - share) * other.u, norm=norm)
 
 
-def dual_point(p: Problem, at: Iterate, u: Array, Ku: Array) -> DualPoint:
-    """Return a point of the dual from K times it: u, Ku (n, k)."""
+def dual_point(p: Problem, at: Iterate, u: Array, Ku: Array, careful: bool = False) -> DualPoint:
+    """Return a point of the dual from K times it: u, Ku (n, k); with ``careful``, its norm is never underestimated."""
     norm2 = max(float(np.sum(u * Ku)), 0.0)
-    if p.goal.penalty not in ("squared", "ball"):  # ‖u‖_K is constrained, and known to rounding only
+    # ‖u‖_K is constrained, or costs a multiple of it, and is known to rounding only.
+    if p.goal.penalty not in ("squared", "ball") or (p.goal.penalty == "ball" and careful):
         norm2 = max(norm2, float(np.finfo(np.float64).eps * np.abs(p.space.gram.diagonal()).max() * np.sum(u**2)))
     return DualPoint(p, at, u, float(np.sqrt(norm2)))
 
@@ -236,9 +238,8 @@ def objective(p: Problem, at: Iterate) -> float:
     size, strength = np.sqrt(at.norm2), p.goal.strength
     if p.goal.penalty == "ball":
         return p.fit.value(at.f) if size**2 <= ((1.0 + OUTSIDE) * strength) ** 2 + _lost(p, at) else np.inf
-    if not isinstance(p.goal.penalty, str):
-        return p.fit.value(at.f) + strength * p.total * float(p.goal.penalty.value(float(size)))
-    return p.fit.value(at.f) + strength * p.total * float(size if p.goal.penalty == "norm" else 0.5 * size**2)
+    grown = 0.5 * size**2 if p.goal.penalty == "squared" else float(function_of(p.goal.penalty).value(float(size)))
+    return p.fit.value(at.f) + strength * p.total * float(grown)
 
 
 def _lost(p: Problem, at: Iterate) -> float:
@@ -265,7 +266,7 @@ def certified(p: Problem, fitted: Fitted) -> Fitted:
         for u, Ku in _points(p, at, fitted.u, mu):
             dual, violation, share = primal, done.violation, 1.0
             if known:
-                dual, share = bound(dual_point(p, at, u, Ku), p.goal.penalty, p.goal.strength, p.total)
+                dual, share = bound(dual_point(p, at, u, Ku, careful=True), p.goal.penalty, p.goal.strength, p.total)
             else:
                 size, violation = _rest(u, Ku, at, mu)
                 dual = primal - size / (2.0 * mu)
@@ -274,8 +275,8 @@ def certified(p: Problem, fitted: Fitted) -> Fitted:
             if u.size > SMALL and least <= CLOSE * p.goal.tol * max(abs(primal), p.least_scale):
                 break
     steep = float(np.abs(p.fit.gradient(at.f)).sum()) / max(abs(primal), p.least_scale)
-    largest = float(np.abs(p.space.gram.diagonal()).max())
-    return replace(fitted, at=at, u=point, certificate=less_rounding(best, p.goal.tol, steep, at.alpha, largest))
+    error = p.space.gram.rounding * float(np.abs(p.space.gram.diagonal()).max())
+    return replace(fitted, at=at, u=point, certificate=less_rounding(best, p.goal.tol, steep, at.alpha, error))
 
 
 def _points(p: Problem, at: Iterate, u: Array, mu: float) -> Iterator[tuple[Array, Array]]:

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.data.parts import Part
-from gramian.data.passes import Passes
+from gramian.data.passes import Part, Passes
+from gramian.features.base import WorkerMap
 from gramian.gram import Gram, SymmetricGram
 from gramian.kernels.resolve import is_precomputed
 from gramian.solvers.in_features.covariance import CentredProducts, covariance, projections
-from gramian.solvers.in_features.worker_map import WorkerMap
 from gramian.solvers.spectral import eigen
 from gramian.solvers.spectral.eigen import Request, Spectrum
 
@@ -104,7 +103,7 @@ def by_features(passes: Passes, lift: WorkerMap, sample: Part, ask: Request, *, 
     if every:
         vectors = projections(passes, lift, pairs.vectors)
     else:
-        vectors = np.vstack([F @ pairs.vectors for F, _ in lift.strips(iter([sample]))])
+        vectors = np.vstack([part.made(lift) @ pairs.vectors for part in sample.strips(lift.width)])
     vectors -= means @ pairs.vectors
     roots = np.sqrt(np.maximum(pairs.values, 0.0))
     vectors = np.divide(vectors, roots, out=np.zeros_like(vectors), where=roots > 0)

@@ -59,6 +59,7 @@ class Rounding:
         size, largest, rounding = np.abs(values), float(np.abs(values).max(initial=0.0)), self._of(values)
         zero = self.zero(values, n)
         excused = (residuals <= rounding) & ((size <= zero) | (DIGITS * residuals <= size))
+        excused |= (size <= zero) & (residuals <= self.floor * largest)
         if largest <= zero:  # all are numerically zero: nothing to be relative to
             residuals = np.where(excused, 0.0, residuals)
         scale = np.where(excused, largest, np.maximum(size, self.floor * largest))
