@@ -49,7 +49,7 @@ coverage: .venv/.stamp-test  ## the same with the lines that no test reaches, wh
 
 test-gpu: .venv/.stamp-gpu  ## generated kernels and the engine on a GPU, or in Triton's interpreter and on torch's CPU
 	$(ONE_BLAS_THREAD) $(BIN)/pytest -q tests/estimators/test_on_a_card.py  # alone: it fills the card
-	$(ONE_BLAS_THREAD) $(BIN)/pytest -n 2 -q tests/gram/test_card.py tests/estimators/test_device.py
+	$(ONE_BLAS_THREAD) $(BIN)/pytest -n 2 -q tests/gram/test_gpu.py tests/estimators/test_device.py
 
 fuzz: .venv/.stamp-test  ## thousands of hard fits, their certificates computed again; SEED=7 COUNT=2000 ROWS=600
 	FUZZ_SEED=$(SEED) FUZZ_COUNT=$(COUNT) FUZZ_ROWS=$(ROWS) $(ONE_BLAS_THREAD) $(BIN)/pytest -n 2 -q tests/test_fuzz_certificates.py

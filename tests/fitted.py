@@ -13,25 +13,6 @@ from sklearn.base import BaseEstimator
 from sklearn.gaussian_process import kernels as theirs
 
 import gramian
-from gramian import (
-    SVC,
-    SVR,
-    AutoKernelRegressor,
-    FourierFeatures,
-    GaussianMixture,
-    GaussianProcessClassifier,
-    GaussianProcessRegressor,
-    KernelInterpolator,
-    KernelMachineClassifier,
-    KernelMachineRegressor,
-    KernelPCA,
-    KernelRidge,
-    NuSVC,
-    Nystroem,
-    OneClassSVM,
-    PegasosClassifier,
-    PolynomialMap,
-)
 from gramian.kernels import RBF, Linear, Matern, Periodic, Spectrum, White, exp, polynomial
 from gramian.losses import EpsilonInsensitive, Quantile
 
@@ -82,76 +63,107 @@ def _parts(model: Any) -> Any:
 
 TREE = 2.0 * RBF([0.5, 1.0, 2.0]) + Linear().on(0, 2) * Periodic(1.0) + exp(0.1 * Linear()).normalized() + White(0.1)
 VARIANTS: dict[str, Callable[[], tuple[Any, Any]]] = {
-    "precomputed ridge": lambda: (KernelRidge(kernel="precomputed").fit(_gram(X, X), y), _gram(NEW, X)),
-    "precomputed svc": lambda: (SVC(kernel="precomputed").fit(_gram(X, X), THREE), _gram(NEW, X)),
-    "sparse ridge": lambda: (KernelRidge(kernel="rbf").fit(SPARSE, Y), SPARSE[:4]),
-    "sparse svr": lambda: (SVR().fit(SPARSE, y), SPARSE[:4]),
-    "sparse array": lambda: (KernelRidge().fit(sp.csr_array(SPARSE), y), SPARSE[:4]),
-    "single precision": lambda: (KernelRidge(kernel="rbf").fit(X.astype(np.float32), y), NEW.astype(np.float32)),
-    "many targets": lambda: (KernelRidge(alpha=[0.1, 1.0, 2.0], kernel=Matern(1.0)).fit(X, Y), NEW),
-    "left out": lambda: (KernelRidge(alpha="loo", kernel="rbf", alphas=range(1, 4)).fit(X, Y), NEW),
-    "zero weights": lambda: (KernelRidge(kernel="rbf").fit(X, y, np.arange(30) % 3), NEW),
-    "tree": lambda: (KernelRidge(kernel=TREE).fit(X, y), NEW),
-    "many terms": lambda: (KernelRidge(kernel=sum(RBF(1.0 + j).on(j % 3) for j in range(150))).fit(X, y), NEW),
-    "polynomial of kernel": lambda: (KernelRidge(kernel=polynomial(RBF(1.0), [1.0, 2.0]) ** 2).fit(X, y), NEW),
-    "landmarks": lambda: (KernelRidge(kernel="rbf", approximation=Nystroem(n_components=8)).fit(X, Y), NEW),
-    "waves": lambda: (KernelRidge(kernel="rbf", approximation=FourierFeatures(n_components=20)).fit(X, Y), NEW),
-    "in parts": lambda: (_parts(KernelRidge(kernel="rbf", approximation=Nystroem(n_components=8))), NEW),
-    "warm ridge": lambda: (_twice(KernelRidge(kernel="rbf", solver="pcg", warm_start=True), X, y), NEW),
-    "names": lambda: (KernelRidge(kernel="rbf").fit(FRAME, y), FRAME[:5]),
-    "texts": lambda: (KernelRidge(kernel=Spectrum(2)).fit(TEXTS, range(6)), ["abb", "", "cab"]),
-    "random state": lambda: (KernelRidge(random_state=np.random.RandomState(3)).fit(X, y), NEW),
-    "interpolator": lambda: (KernelInterpolator(kernel=RBF(1.0)).fit(X, Y), NEW),
-    "learned noise": lambda: (GaussianProcessRegressor(1.0 * RBF(1.0), noise="learn", normalize_y=True).fit(X, Y), NEW),
+    "precomputed ridge": lambda: (gramian.KernelRidge(kernel="precomputed").fit(_gram(X, X), y), _gram(NEW, X)),
+    "precomputed svc": lambda: (gramian.SVC(kernel="precomputed").fit(_gram(X, X), THREE), _gram(NEW, X)),
+    "sparse ridge": lambda: (gramian.KernelRidge(kernel="rbf").fit(SPARSE, Y), SPARSE[:4]),
+    "sparse svr": lambda: (gramian.SVR().fit(SPARSE, y), SPARSE[:4]),
+    "sparse array": lambda: (gramian.KernelRidge().fit(sp.csr_array(SPARSE), y), SPARSE[:4]),
+    "single precision": lambda: (
+        gramian.KernelRidge(kernel="rbf").fit(X.astype(np.float32), y),
+        NEW.astype(np.float32),
+    ),
+    "many targets": lambda: (gramian.KernelRidge(alpha=[0.1, 1.0, 2.0], kernel=Matern(1.0)).fit(X, Y), NEW),
+    "left out": lambda: (gramian.KernelRidge(alpha="loo", kernel="rbf", alphas=range(1, 4)).fit(X, Y), NEW),
+    "zero weights": lambda: (gramian.KernelRidge(kernel="rbf").fit(X, y, np.arange(30) % 3), NEW),
+    "tree": lambda: (gramian.KernelRidge(kernel=TREE).fit(X, y), NEW),
+    "many terms": lambda: (gramian.KernelRidge(kernel=sum(RBF(1.0 + j).on(j % 3) for j in range(150))).fit(X, y), NEW),
+    "polynomial of kernel": lambda: (gramian.KernelRidge(kernel=polynomial(RBF(1.0), [1.0, 2.0]) ** 2).fit(X, y), NEW),
+    "landmarks": lambda: (
+        gramian.KernelRidge(kernel="rbf", approximation=gramian.Nystroem(n_components=8)).fit(X, Y),
+        NEW,
+    ),
+    "waves": lambda: (
+        gramian.KernelRidge(kernel="rbf", approximation=gramian.FourierFeatures(n_components=20)).fit(X, Y),
+        NEW,
+    ),
+    "in parts": lambda: (
+        _parts(gramian.KernelRidge(kernel="rbf", approximation=gramian.Nystroem(n_components=8))),
+        NEW,
+    ),
+    "warm ridge": lambda: (_twice(gramian.KernelRidge(kernel="rbf", solver="pcg", warm_start=True), X, y), NEW),
+    "names": lambda: (gramian.KernelRidge(kernel="rbf").fit(FRAME, y), FRAME[:5]),
+    "texts": lambda: (gramian.KernelRidge(kernel=Spectrum(2)).fit(TEXTS, range(6)), ["abb", "", "cab"]),
+    "random state": lambda: (gramian.KernelRidge(random_state=np.random.RandomState(3)).fit(X, y), NEW),
+    "interpolator": lambda: (gramian.KernelInterpolator(kernel=RBF(1.0)).fit(X, Y), NEW),
+    "learned noise": lambda: (
+        gramian.GaussianProcessRegressor(1.0 * RBF(1.0), noise="learn", normalize_y=True).fit(X, Y),
+        NEW,
+    ),
     "gp landmarks": lambda: (
-        GaussianProcessRegressor(1.0 * RBF(1.0), noise="learn", approximation=Nystroem(n_components=9)).fit(X, y),
+        gramian.GaussianProcessRegressor(
+            1.0 * RBF(1.0), noise="learn", approximation=gramian.Nystroem(n_components=9)
+        ).fit(X, y),
         NEW,
     ),
     "gp waves": lambda: (
-        GaussianProcessRegressor(1.0 * RBF(1.0), alpha=0.1, approximation=FourierFeatures(n_components=20)).fit(X, y),
+        gramian.GaussianProcessRegressor(
+            1.0 * RBF(1.0), alpha=0.1, approximation=gramian.FourierFeatures(n_components=20)
+        ).fit(X, y),
         NEW,
     ),
     "gp in little memory": lambda: (
-        GaussianProcessRegressor(1.0 * RBF(1.0), alpha=0.1, memory="1KB", optimizer=None).fit(X, y),
+        gramian.GaussianProcessRegressor(1.0 * RBF(1.0), alpha=0.1, memory="1KB", optimizer=None).fit(X, y),
         NEW,
     ),
     "their kernel": lambda: (
-        GaussianProcessRegressor(theirs.ConstantKernel(2.0) * theirs.RBF(1.0) + theirs.WhiteKernel(0.1)).fit(X, y),
+        gramian.GaussianProcessRegressor(theirs.ConstantKernel(2.0) * theirs.RBF(1.0) + theirs.WhiteKernel(0.1)).fit(
+            X, y
+        ),
         NEW,
     ),
-    "their classes": lambda: (GaussianProcessClassifier(1.0 * RBF(1.0), multi_class="one_vs_one").fit(X, THREE), NEW),
-    "gp of two": lambda: (GaussianProcessClassifier(1.0 * RBF(1.0)).fit(X, TWO), NEW),
-    "svc landmarks": lambda: (SVC(approximation=Nystroem(n_components=8)).fit(X, THREE), NEW),
+    "their classes": lambda: (
+        gramian.GaussianProcessClassifier(1.0 * RBF(1.0), multi_class="one_vs_one").fit(X, THREE),
+        NEW,
+    ),
+    "gp of two": lambda: (gramian.GaussianProcessClassifier(1.0 * RBF(1.0)).fit(X, TWO), NEW),
+    "svc landmarks": lambda: (gramian.SVC(approximation=gramian.Nystroem(n_components=8)).fit(X, THREE), NEW),
     "svc waves": lambda: (
-        SVC(probability=True, random_state=0, approximation=FourierFeatures(n_components=20)).fit(X, THREE),
+        gramian.SVC(probability=True, random_state=0, approximation=gramian.FourierFeatures(n_components=20)).fit(
+            X, THREE
+        ),
         NEW,
     ),
-    "svr waves": lambda: (SVR(approximation=FourierFeatures(n_components=20)).fit(X, y), NEW),
-    "novelty landmarks": lambda: (OneClassSVM(approximation=Nystroem(n_components=8)).fit(X), NEW),
+    "svr waves": lambda: (gramian.SVR(approximation=gramian.FourierFeatures(n_components=20)).fit(X, y), NEW),
+    "novelty landmarks": lambda: (gramian.OneClassSVM(approximation=gramian.Nystroem(n_components=8)).fit(X), NEW),
     "machine waves": lambda: (
-        KernelMachineClassifier(approximation=FourierFeatures(n_components=20)).fit(X, THREE),
+        gramian.KernelMachineClassifier(approximation=gramian.FourierFeatures(n_components=20)).fit(X, THREE),
         NEW,
     ),
-    "automatic": lambda: (AutoKernelRegressor(machines=["ridge"], cv=2, random_state=0).fit(MIXED, y), MIXED[:5]),
-    "probabilities": lambda: (SVC(probability=True, random_state=0).fit(X, THREE), NEW),
-    "class weights": lambda: (SVC(class_weight={"ash": 2.0, "birch": 1.0, "čížek": 0.5}).fit(X, THREE), NEW),
-    "object labels": lambda: (NuSVC(nu=0.2).fit(X, THREE.astype(object)), NEW),
-    "novelty": lambda: (OneClassSVM(nu=0.3).fit(FRAME), FRAME[:5]),
-    "own loss": lambda: (KernelMachineRegressor(loss=Quantile(0.3)).fit(X, Y), NEW),
-    "tube": lambda: (KernelMachineRegressor(loss=EpsilonInsensitive(0.1)).fit(X, y), NEW),
+    "automatic": lambda: (
+        gramian.AutoKernelRegressor(machines=["ridge"], cv=2, random_state=0).fit(MIXED, y),
+        MIXED[:5],
+    ),
+    "probabilities": lambda: (gramian.SVC(probability=True, random_state=0).fit(X, THREE), NEW),
+    "class weights": lambda: (gramian.SVC(class_weight={"ash": 2.0, "birch": 1.0, "čížek": 0.5}).fit(X, THREE), NEW),
+    "object labels": lambda: (gramian.NuSVC(nu=0.2).fit(X, THREE.astype(object)), NEW),
+    "novelty": lambda: (gramian.OneClassSVM(nu=0.3).fit(FRAME), FRAME[:5]),
+    "own loss": lambda: (gramian.KernelMachineRegressor(loss=Quantile(0.3)).fit(X, Y), NEW),
+    "tube": lambda: (gramian.KernelMachineRegressor(loss=EpsilonInsensitive(0.1)).fit(X, y), NEW),
     "warm machine": lambda: (
-        _twice(KernelMachineClassifier(approximation=Nystroem(n_components=8), warm_start=True), X, THREE),
+        _twice(
+            gramian.KernelMachineClassifier(approximation=gramian.Nystroem(n_components=8), warm_start=True), X, THREE
+        ),
         NEW,
     ),
-    "logistic of two": lambda: (KernelMachineClassifier(loss="logistic").fit(X, TWO), NEW),
-    "steps": lambda: (PegasosClassifier(n_iter=50, random_state=0).fit(X, TWO), NEW),
-    "inverse": lambda: (KernelPCA(kernel=RBF(1.0), n_components=3, fit_inverse_transform=True).fit(X), NEW),
+    "logistic of two": lambda: (gramian.KernelMachineClassifier(loss="logistic").fit(X, TWO), NEW),
+    "steps": lambda: (gramian.PegasosClassifier(n_iter=50, random_state=0).fit(X, TWO), NEW),
+    "inverse": lambda: (gramian.KernelPCA(kernel=RBF(1.0), n_components=3, fit_inverse_transform=True).fit(X), NEW),
     "pca landmarks": lambda: (
-        KernelPCA(kernel=RBF(1.0), n_components=3, approximation=Nystroem(n_components=9)).fit(X),
+        gramian.KernelPCA(kernel=RBF(1.0), n_components=3, approximation=gramian.Nystroem(n_components=9)).fit(X),
         NEW,
     ),
-    "warm mixture": lambda: (_twice(GaussianMixture(2, warm_start=True, random_state=0), X), NEW),
-    "diagonal": lambda: (GaussianMixture(2, covariance_type="diag", means_init=X[:2]).fit(X), NEW),
-    "polynomial map": lambda: (PolynomialMap().fit(FRAME), FRAME[:5]),
-    "set output": lambda: (Nystroem(n_components=5).set_output(transform="pandas").fit(FRAME), FRAME[:5]),
+    "warm mixture": lambda: (_twice(gramian.GaussianMixture(2, warm_start=True, random_state=0), X), NEW),
+    "diagonal": lambda: (gramian.GaussianMixture(2, covariance_type="diag", means_init=X[:2]).fit(X), NEW),
+    "polynomial map": lambda: (gramian.PolynomialMap().fit(FRAME), FRAME[:5]),
+    "set output": lambda: (gramian.Nystroem(n_components=5).set_output(transform="pandas").fit(FRAME), FRAME[:5]),
 }

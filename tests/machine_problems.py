@@ -13,6 +13,13 @@ from gramian.solvers.machine.solve import Problem
 CONVEX = [cls() for cls in losses.names().values() if cls.convex]
 
 
+def noisy_sine(n):
+    """Rows, targets, a kernel and its Gram matrix."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 6, (n, 1))
+    return X, np.sin(X[:, 0]) + 0.3 * rng.standard_normal(n), RBF(1.0), RBF(1.0)(X)
+
+
 def targets(loss, rng, n):
     if loss.coupled:
         return np.eye(3)[rng.integers(0, 3, n)]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from gramian.features.base import WorkerMap
 from gramian.kernels import Linear
-from gramian.solvers.in_features.worker_map import WorkerMap
 
 
 class Identity:

@@ -74,21 +74,19 @@ def m_step(X, q, sample_weight, covariance_type, reg_covar):
 
 def bound(X, q, sample_weight, weights, means, covariances):
     """``L(q, Θ) = Σ_n w_n Σ_k q_nk (log p(x_n, k) - log q_nk)``, per row."""
-    joint = log_joint(X, weights, means, covariances)
-    total = 0.0
-    for n, weight in enumerate(sample_weight):
-        for k in range(q.shape[1]):
-            if q[n, k] > 0:
-                total += weight * q[n, k] * (joint[n, k] - math.log(q[n, k]))
-    return total / np.sum(sample_weight)
+    return _expected(log_joint(X, weights, means, covariances), q, sample_weight)
 
 
 def divergence(X, q, sample_weight, weights, means, covariances):
     """``KL(q ‖ p(Z | X, Θ))``, per row."""
-    log_p = log_posterior(X, weights, means, covariances)
+    return -_expected(log_posterior(X, weights, means, covariances), q, sample_weight)
+
+
+def _expected(log_p, q, sample_weight):
+    """``Σ_n w_n Σ_k q_nk (log p_nk - log q_nk)``, per row."""
     total = 0.0
     for n, weight in enumerate(sample_weight):
         for k in range(q.shape[1]):
             if q[n, k] > 0:
-                total += weight * q[n, k] * (math.log(q[n, k]) - log_p[n, k])
+                total += weight * q[n, k] * (log_p[n, k] - math.log(q[n, k]))
     return total / np.sum(sample_weight)

@@ -22,7 +22,7 @@ FONTS = """
 const walk = document.createTreeWalker(document.querySelector('.bd-article'), NodeFilter.SHOW_TEXT), found = [];
 while (walk.nextNode()) {
   const parent = walk.currentNode.parentElement, style = getComputedStyle(parent), size = parseFloat(style.fontSize);
-  const shown = size > 0 && parent.checkVisibility({visibilityProperty: true}) && !parent.closest('math');
+  const shown = size > 0 && parent.checkVisibility({visibilityProperty: true}) && !parent.closest('math, .sd-btn');
   if (shown && walk.currentNode.data.trim()) found.push([size, style.color, parent.tagName]);
 }
 return found;

@@ -169,3 +169,14 @@ def test_random_state_takes_a_generator(model):
         rng = np.random.default_rng(3)
         assert not np.array_equal(fitted(rng), fitted(rng))
     assert gramian.__version__
+
+
+def test_classes_given_to_a_regressor_name_the_classifier():
+    with pytest.raises(ValueError, match=r"could not convert .* Use AutoKernelClassifier for classes"):
+        gramian.AutoKernelRegressor().fit([[1.0], [2.0], [3.0]], ["a", "b", "a"])
+
+
+def test_a_misspelt_name_has_what_python_needs_to_suggest_another():
+    with pytest.raises(AttributeError, match="KernelRige") as caught:
+        _ = gramian.KernelRige
+    assert (caught.value.name, caught.value.obj) == ("KernelRige", gramian)

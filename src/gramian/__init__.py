@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -73,7 +74,8 @@ def __getattr__(name: str) -> Any:
             return value
     if not name.startswith("_") and find_spec(f"gramian.{name}"):
         return import_module(f"gramian.{name}")
-    raise AttributeError(f"module 'gramian' has no attribute {name!r}")
+    # With name and obj, Python suggests the most similar name.
+    raise AttributeError(f"module 'gramian' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
 
 
 def __dir__() -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
 from gramian.progress import announce, compiling
@@ -12,6 +13,8 @@ from gramian.progress import announce, compiling
 with compiling:
     from numba import njit
     from numba.core import event
+    from numba.core.codegen import JITCodeLibrary
+    from numba.core.compiler import Compiler
     from numba.core.runtime.nrt import rtsys
     from numba.extending import intrinsic
 
@@ -73,7 +76,29 @@ def compiled(*signatures: str, **options: Any) -> Callable[[Any], Any]:
 def part(**options: Any) -> Callable[[Any], Any]:
     """``numba.njit`` for functions that only compiled functions call: cached with their caller, not callable here."""
     without: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # missing in numba's own types
-    return njit(nogil=True, error_model="numpy", **without, **options)
+    return njit(nogil=True, error_model="numpy", pipeline_class=_PartCompiler, **without, **options)
+
+
+class _PartLibrary(JITCodeLibrary):
+    """Code that is optimised and translated only within its callers; numba would do both at every level of calls."""
+
+    codegen = SimpleNamespace(set_env=lambda name, environment: None)  # Only code that calls Python has an environment
+
+    def finalize(self) -> None:
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._finalized = True
+
+    def get_pointer_to_function(self, name: str) -> int:
+        return 0
+
+
+class _PartCompiler(Compiler):
+    def define_pipelines(self) -> Any:
+        library: Any = _PartLibrary
+        self.state.library = library(self.state.targetctx.codegen(), self.state.func_id.func_qualname)
+        return super().define_pipelines()  # type: ignore[no-untyped-call]
 
 
 def _quick_load(cache: Any) -> Callable[[Any, Any], Any]:
@@ -119,7 +144,7 @@ def _forgiving(save: Callable[..., None]) -> Callable[..., None]:
 
 @cache
 def _announce_compiling() -> None:
-    text = "compiling once for this machine, about 7 s; `gramian warmup` does it beforehand"
+    text = "compiling once for this machine, about 5 s; `gramian warmup` does it beforehand"
     logging.getLogger("gramian").warning(text)
     announce(text)
 

@@ -33,11 +33,14 @@ from gramian.estimators.svm import base as svm_base  # noqa: E402
 from gramian.features.fourier import FourierFeatures  # noqa: E402
 from gramian.features.nystrom import Nystroem  # noqa: E402
 from gramian.files import load, save  # noqa: E402
-from gramian.gram.card import cuda, engine, mixture  # noqa: E402
+from gramian.gram import Gram  # noqa: E402
+from gramian.gram.gpu import cuda, engine  # noqa: E402
 from gramian.kernels import RBF, Linear, Matern, Sigmoid, White  # noqa: E402
 from gramian.solvers.gp import hyperparameters  # noqa: E402
+from gramian.solvers.gp.posterior import RefinedPosterior  # noqa: E402
 from gramian.solvers.machine import function_space  # noqa: E402
 from gramian.solvers.svm import smo  # noqa: E402
+from gramian.solvers.svm.row_cache import CardCache, CardRows  # noqa: E402
 from gramian.verification import verify  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -222,16 +225,39 @@ def test_a_factor_in_single_precision_is_refined_where_no_other_fits(alpha, data
     X, y, weights = data
     how = {"alpha": alpha, "kernel": RBF(1.0), "solver": "cholesky", "memory": "1GB"}
     theirs = KernelRidge(**how).fit(X, y, weights)
-    monkeypatch.setattr(engine, "free_memory", lambda device: 80_000)
+    monkeypatch.setattr(cuda, "free_memory", lambda device: 80_000)
     ours = KernelRidge(**how, device="cuda").fit(X, y, weights)
     assert ours.certificate_.converged
     np.testing.assert_allclose(ours.predict(X), theirs.predict(X), atol=1e-8)
 
 
+@pytest.mark.parametrize("alpha", [0.1, 1e-4])
+def test_a_process_in_single_precision_is_refined_where_no_other_fits(alpha, data, monkeypatch):
+    X, y, weights = data
+    how = {"optimizer": None, "solver": "cholesky", "alpha": alpha * (0.5 + weights)}
+    theirs = GaussianProcessRegressor(RBF(1.0), **how).fit(X, y)
+    with monkeypatch.context() as little:
+        little.setattr(cuda, "free_memory", lambda device: 80_000)
+        ours = GaussianProcessRegressor(RBF(1.0), **how, device="cuda").fit(X, y)
+    assert isinstance(ours.posterior_, RefinedPosterior)
+    assert ours.certificate_.converged
+    assert np.isnan(ours.log_marginal_likelihood_value_)
+    assert not hasattr(ours, "L_")
+    Z = X[:20] + 0.3
+    mean, covariance = theirs.predict(Z, return_cov=True)
+    np.testing.assert_allclose(ours.predict(Z), mean, atol=1e-8)
+    np.testing.assert_allclose(ours.predict(Z, return_cov=True)[1], covariance, atol=1e-10)
+    np.testing.assert_allclose(
+        ours.predict(Z, return_std=True)[1] ** 2, theirs.predict(Z, return_std=True)[1] ** 2, atol=1e-10
+    )
+    with pytest.raises(MemoryError, match="such a model cannot be saved"):
+        pickle.dumps(ours)
+
+
 def test_a_matrix_too_large_names_what_would_fit(data, monkeypatch):
     X, y, _ = data
     how = {"kernel": "rbf", "solver": "cholesky", "device": "cuda", "memory": "1GB"}
-    monkeypatch.setattr(engine, "free_memory", lambda device: 40_000)
+    monkeypatch.setattr(cuda, "free_memory", lambda device: 40_000)
     with pytest.raises(MemoryError, match=r"factor of 120 rows takes 57.6 KB and 40 KB .* room for 100 rows"):
         KernelRidge(0.1, **how).fit(X, y)
     with pytest.raises(MemoryError, match=r"factor of 120 rows takes 115 KB and 40 KB .* room for 70 rows"):
@@ -280,6 +306,34 @@ def test_support_vectors_are_those_of_the_cpu(make, how, small, data, request, t
     back = load(tmp_path / "model")
     assert back.device is None
     np.testing.assert_allclose(getattr(back, values)(Z), getattr(ours, values)(Z), atol=1e-12)
+
+
+def test_kernel_rows_are_kept_on_the_card(data):
+    X = data[0]
+    K, gram = RBF(1.0)(X), Gram(RBF(1.0), X, device="cuda")
+    parts = np.arange(0, 50), np.arange(50, 120)
+    rows = CardRows([CardCache(gram, part, 8 * 7 * part.size) for part in parts])
+    some, weights = np.array([3, 60, 119]), np.array([1.0, -2.0, 0.5])
+    for _ in range(2):
+        total = np.ones(120)
+        rows.add(some, weights, total)
+        np.testing.assert_allclose(total, 1.0 + weights @ K[some], atol=1e-13)
+    assert [cache.computed for cache in rows.caches] == [3, 3]
+    every = np.arange(120)
+    np.testing.assert_allclose(rows.exact_sum(every, X[:, 0]), K @ X[:, 0], atol=1e-12)
+    assert all(tuple(cache.store.shape) == (7, cache.columns.size) for cache in rows.caches)
+    for dtype, error in ((np.float64, 1e-14), (np.float32, 1e-7)):
+        block = rows.scratch(9, np.dtype(dtype)).reshape(3, 3)
+        rows.square(some, block)
+        np.testing.assert_allclose(block, K[np.ix_(some, some)], atol=error)
+
+
+def test_support_vectors_with_little_memory_for_rows(data, by_descent):
+    X, y, weights = data
+    how = {"C": 3.0, "kernel": RBF(1.0), "tol": 1e-8, "device": "cuda"}
+    ours, theirs = (SVC(**how, memory=memory).fit(X, y[:, 0] > 0, weights) for memory in (4096, None))
+    assert ours.certificate_.converged
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-7)
 
 
 def test_noise_is_on_the_diagonal_of_kernel_rows(data, by_descent):
@@ -360,7 +414,8 @@ def test_a_mixture_is_that_of_the_cpu(shape, far, data, tmp_path, monkeypatch):
     X = np.concatenate([data[0], data[0] * [0.3, 0.1] + far])
     weights = np.concatenate([data[2], data[2]])
     how = {"covariance_type": shape, "random_state": 0, "assignment": "hard" if shape == "diag" else "soft"}
-    monkeypatch.setattr(mixture, "SCRATCH", 20_000)  # several blocks
+    monkeypatch.setattr(cuda, "SCRATCH", 20_000)  # several blocks
+    monkeypatch.setattr(cuda, "MODEST", 0)
     ours, theirs = (GaussianMixture(3, **how, device=d).fit(X, sample_weight=weights) for d in ("cuda", None))
     assert ours.n_iter_ == theirs.n_iter_
     np.testing.assert_allclose(ours.lower_bounds_, theirs.lower_bounds_, rtol=1e-9)

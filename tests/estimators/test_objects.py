@@ -9,33 +9,22 @@ import pytest
 from sklearn.base import clone
 
 import gramian
-from gramian import (
-    SVC,
-    SVR,
-    FourierFeatures,
-    GaussianProcessRegressor,
-    KernelMachineClassifier,
-    KernelMachineRegressor,
-    KernelPCA,
-    KernelRidge,
-    NuSVC,
-    NuSVR,
-    Nystroem,
-    OneClassSVM,
-    PegasosClassifier,
-)
 from gramian.kernels import Precomputed, Spectrum
 
 KERNEL = Spectrum(2)
-CLASSIFIERS = [SVC(kernel=KERNEL), NuSVC(kernel=KERNEL), KernelMachineClassifier(kernel=KERNEL, lam=1e-2, tol=1e-10)]
-REGRESSORS = [
-    SVR(kernel=KERNEL),
-    NuSVR(kernel=KERNEL),
-    KernelRidge(kernel=KERNEL),
-    KernelMachineRegressor(kernel=KERNEL, lam=1e-2),
-    GaussianProcessRegressor(KERNEL, alpha=1.0, optimizer=None),
+CLASSIFIERS = [
+    gramian.SVC(kernel=KERNEL),
+    gramian.NuSVC(kernel=KERNEL),
+    gramian.KernelMachineClassifier(kernel=KERNEL, lam=1e-2, tol=1e-10),
 ]
-OTHERS = [OneClassSVM(kernel=KERNEL), KernelPCA(kernel=KERNEL, n_components=2)]
+REGRESSORS = [
+    gramian.SVR(kernel=KERNEL),
+    gramian.NuSVR(kernel=KERNEL),
+    gramian.KernelRidge(kernel=KERNEL),
+    gramian.KernelMachineRegressor(kernel=KERNEL, lam=1e-2),
+    gramian.GaussianProcessRegressor(KERNEL, alpha=1.0, optimizer=None),
+]
+OTHERS = [gramian.OneClassSVM(kernel=KERNEL), gramian.KernelPCA(kernel=KERNEL, n_components=2)]
 MODELS = [*CLASSIFIERS, *REGRESSORS, *OTHERS]
 
 
@@ -60,7 +49,7 @@ def values(model, X):
 def test_texts_in_any_sequence_are_their_gram_matrix(model, texts):
     y = targets(model, texts)
     fitted = clone(model).fit(texts, y)
-    if not isinstance(model, GaussianProcessRegressor):
+    if not isinstance(model, gramian.GaussianProcessRegressor):
         assert fitted.n_features_in_ == 1
     expected = values(clone(model).set_params(kernel=Precomputed()).fit(KERNEL(texts), y), KERNEL(texts[:5], texts))
     np.testing.assert_allclose(values(fitted, texts[:5]), expected, atol=1e-6)
@@ -73,13 +62,13 @@ def test_texts_in_any_sequence_are_their_gram_matrix(model, texts):
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
 def test_landmarks_may_be_texts(model, texts, tmp_path):
     y = targets(model, texts)
-    mapped = clone(model).set_params(approximation=Nystroem(n_components=30, random_state=0)).fit(texts, y)
+    mapped = clone(model).set_params(approximation=gramian.Nystroem(n_components=30, random_state=0)).fit(texts, y)
     np.testing.assert_allclose(values(mapped, texts[:5]), values(clone(model).fit(texts, y), texts[:5]), atol=1e-4)
     assert set(mapped.approximation_.components_) <= set(texts)
     gramian.save(mapped, tmp_path / "model")
     np.testing.assert_array_equal(values(gramian.load(tmp_path / "model"), texts[:5]), values(mapped, texts[:5]))
     with pytest.raises(ValueError, match="FourierFeatures needs rows of numbers, got objects such as"):
-        clone(model).set_params(approximation=FourierFeatures()).fit(texts, y)
+        clone(model).set_params(approximation=gramian.FourierFeatures()).fit(texts, y)
 
 
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
@@ -91,7 +80,7 @@ def test_a_fit_to_texts_can_be_kept(model, texts, tmp_path):
 
 def test_texts_have_no_pre_images(texts):
     with pytest.raises(ValueError, match="pre-images are rows of numbers"):
-        KernelPCA(kernel=KERNEL, fit_inverse_transform=True).fit(texts)
+        gramian.KernelPCA(kernel=KERNEL, fit_inverse_transform=True).fit(texts)
 
 
 # ---- a Gram matrix inside an expression -----------------------------------------------------------------------------
@@ -100,16 +89,16 @@ def test_texts_have_no_pre_images(texts):
 @pytest.mark.parametrize(
     "model",
     [
-        KernelMachineRegressor("squared", lam="cv", lams=[1e-3, 1e-2], cv=3),
-        KernelMachineClassifier(lam="cv", lams=[1e-3, 1e-2], cv=3),
-        KernelRidge(approximation=Nystroem(n_components=10, random_state=0)),
-        PegasosClassifier(lam=0.1, n_iter=400, tol=0.5, random_state=0),
+        gramian.KernelMachineRegressor("squared", lam="cv", lams=[1e-3, 1e-2], cv=3),
+        gramian.KernelMachineClassifier(lam="cv", lams=[1e-3, 1e-2], cv=3),
+        gramian.KernelRidge(approximation=gramian.Nystroem(n_components=10, random_state=0)),
+        gramian.PegasosClassifier(lam=0.1, n_iter=400, tol=0.5, random_state=0),
     ],
     ids=lambda model: type(model).__name__,
 )
 def test_an_expression_of_a_gram_matrix_takes_one(model, rng):
     X, Z = rng.standard_normal((40, 2)), rng.standard_normal((5, 2))
-    y = X[:, 0] if "Reg" in type(model).__name__ or isinstance(model, KernelRidge) else X[:, 0] > 0
+    y = X[:, 0] if "Reg" in type(model).__name__ or isinstance(model, gramian.KernelRidge) else X[:, 0] > 0
     K, new = np.exp(-((X[:, None] - X) ** 2).sum(-1)), np.exp(-((Z[:, None] - X) ** 2).sum(-1))
     plain = clone(model).set_params(kernel="precomputed")
     expression = clone(model).set_params(kernel=1.0 * Precomputed())
@@ -119,7 +108,7 @@ def test_an_expression_of_a_gram_matrix_takes_one(model, rng):
 def test_landmarks_of_an_expression_of_a_gram_matrix(rng):
     X = rng.standard_normal((30, 2))
     K = np.exp(-((X[:, None] - X) ** 2).sum(-1))
-    features = Nystroem(2.0 * Precomputed(), n_components=8, random_state=0).fit(K)
+    features = gramian.Nystroem(2.0 * Precomputed(), n_components=8, random_state=0).fit(K)
     assert features.__sklearn_tags__().input_tags.pairwise
     F = features.transform(K)
     np.testing.assert_allclose((F @ F.T)[features.component_indices_], 2.0 * K[features.component_indices_], atol=1e-8)

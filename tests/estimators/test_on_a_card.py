@@ -95,7 +95,7 @@ def test_a_card_without_free_memory_is_a_clear_error():
     torch.cuda.empty_cache()
     taken = torch.empty(torch.cuda.mem_get_info()[0] - 10**9, dtype=torch.uint8, device="cuda")
     try:
-        with pytest.raises(MemoryError, match=r"the factor of 30,000 rows takes 7.2 GB .* room for \d+,\d+ rows"):
+        with pytest.raises(MemoryError, match=r"the factor of 30,000 rows takes 3.6 GB .* room for \d+,\d+ rows"):
             GaussianProcessRegressor(RBF(2.0), optimizer=None, memory="50GB", device="cuda").fit(X, y)
         assert KernelRidge(0.1, kernel=RBF(2.0), solver="pcg", device="cuda").fit(X, y).certificate_.converged
     finally:

@@ -5,27 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+import gramian
 import gramian.features.base as landmark_sample
-from gramian import (
-    SVC,
-    SVR,
-    FourierFeatures,
-    GaussianMixture,
-    GaussianProcessClassifier,
-    GaussianProcessRegressor,
-    KernelInterpolator,
-    KernelMachineClassifier,
-    KernelMachineRegressor,
-    KernelPCA,
-    KernelRidge,
-    NuSVC,
-    NuSVR,
-    Nystroem,
-    OneClassSVM,
-    PegasosClassifier,
-    PolynomialMap,
-    RBFSampler,
-)
 from gramian.data import Blocks
 from gramian.kernels import RBF
 from gramian.losses import Quantile
@@ -34,7 +15,7 @@ pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
 
 N = 900
-MAPS = [Nystroem(n_components=30), FourierFeatures(n_components=30)]
+MAPS = [gramian.Nystroem(n_components=30), gramian.FourierFeatures(n_components=30)]
 
 
 @pytest.fixture
@@ -64,23 +45,23 @@ def close(a, b, tol=1e-6):
 # ---- ridge ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("approximation", [*MAPS, PolynomialMap(degree=2)])
+@pytest.mark.parametrize("approximation", [*MAPS, gramian.PolynomialMap(degree=2)])
 @pytest.mark.parametrize("alpha", [1e-2, "loo"])
 def test_ridge_equals_the_fit_in_memory(data, approximation, alpha):
     X, y, w = data
     options = {"approximation": approximation, "random_state": 0}
-    if not isinstance(approximation, PolynomialMap):
+    if not isinstance(approximation, gramian.PolynomialMap):
         options["kernel"] = RBF(1.0)
     Y = np.column_stack([y, y**2])
-    one = KernelRidge(alpha, **options).fit(X, Y, sample_weight=w)
-    other = KernelRidge(alpha, **options).fit(Blocks(X, Y, w, rows=130))
+    one = gramian.KernelRidge(alpha, **options).fit(X, Y, sample_weight=w)
+    other = gramian.KernelRidge(alpha, **options).fit(Blocks(X, Y, w, rows=130))
     close(one.predict(X), other.predict(X))
     close(one.alpha_, other.alpha_)
     assert other.certificate_.converged
     assert other.solver_.name == "moments"
     if alpha == "loo":
         close(one.loo_path_, other.loo_path_)
-    if isinstance(approximation, Nystroem):
+    if isinstance(approximation, gramian.Nystroem):
         np.testing.assert_array_equal(one.X_fit_, other.X_fit_)
         np.testing.assert_array_equal(X[other.approximation_.component_indices_], other.X_fit_)
         close(one.approximation_.trace_error_, other.approximation_.trace_error_)
@@ -91,8 +72,8 @@ def test_conjugate_gradients_lead_to_the_same_function(data, approximation, monk
     small_sample(monkeypatch)
     X, y, w = data
     options = {"kernel": RBF(1.0), "approximation": approximation, "random_state": 0, "tol": 1e-9}
-    by_sums = KernelRidge(1e-2, **options).fit(Blocks(X, y, w, rows=130))
-    by_pcg = KernelRidge(1e-2, solver="pcg", **options).fit(Blocks(X, y, w, rows=130))
+    by_sums = gramian.KernelRidge(1e-2, **options).fit(Blocks(X, y, w, rows=130))
+    by_pcg = gramian.KernelRidge(1e-2, solver="pcg", **options).fit(Blocks(X, y, w, rows=130))
     close(by_sums.predict(X), by_pcg.predict(X))
     assert by_pcg.solver_.name == "pcg"
     assert by_pcg.certificate_.iterations < 30
@@ -100,11 +81,11 @@ def test_conjugate_gradients_lead_to_the_same_function(data, approximation, monk
 
 def test_ridge_goes_on_with_partial_fit_after_blocks(data):
     X, y, _ = data
-    options = {"kernel": "rbf", "approximation": Nystroem(n_components=20), "random_state": 0}
-    parts = KernelRidge(1e-2, **options).fit(Blocks(X, y, rows=100)).partial_fit(X[:100], y[:100])
+    options = {"kernel": "rbf", "approximation": gramian.Nystroem(n_components=20), "random_state": 0}
+    parts = gramian.KernelRidge(1e-2, **options).fit(Blocks(X, y, rows=100)).partial_fit(X[:100], y[:100])
     w = np.ones(N)
     w[:100] = 2.0
-    close(parts.predict(X), KernelRidge(1e-2, **options).fit(X, y, sample_weight=w).predict(X), 1e-4)
+    close(parts.predict(X), gramian.KernelRidge(1e-2, **options).fit(X, y, sample_weight=w).predict(X), 1e-4)
 
 
 # ---- machines -------------------------------------------------------------------------------------------------------
@@ -132,8 +113,8 @@ def test_smooth_regressors_equal_the_fit_in_memory(data, loss):
     X, y, w = data
     y = np.abs(y) if loss == "poisson" else y
     options = {"approximation": MAPS[0], "random_state": 0, "tol": 1e-13, "lam": 1e-2}
-    one = KernelMachineRegressor(loss, **options).fit(X, y, sample_weight=w)
-    other = KernelMachineRegressor(loss, **options).fit(Blocks(X, y, w, rows=130))
+    one = gramian.KernelMachineRegressor(loss, **options).fit(X, y, sample_weight=w)
+    other = gramian.KernelMachineRegressor(loss, **options).fit(Blocks(X, y, w, rows=130))
     close(one.predict(X), other.predict(X))
     assert other.certificate_.converged
     assert one.lam_ == other.lam_
@@ -145,8 +126,8 @@ def test_smooth_classifiers_equal_the_fit_in_memory(data, loss, classes):
     X, _, w = data
     y = labels(X, classes)
     options = {"approximation": MAPS[0], "random_state": 0, "tol": 1e-13, "lam": 1e-2, "class_weight": "balanced"}
-    one = KernelMachineClassifier(loss, **options).fit(X, y, sample_weight=w)
-    other = KernelMachineClassifier(loss, **options).fit(Blocks(X, y, w, rows=130))
+    one = gramian.KernelMachineClassifier(loss, **options).fit(X, y, sample_weight=w)
+    other = gramian.KernelMachineClassifier(loss, **options).fit(Blocks(X, y, w, rows=130))
     if loss == "logistic":
         close(one.predict_proba(X), other.predict_proba(X))
         close(one.intercept_, other.intercept_)
@@ -163,8 +144,8 @@ def test_smooth_classifiers_equal_the_fit_in_memory(data, loss, classes):
 def test_regressors_with_kinks_equal_the_fit_in_memory(data, loss, intercept, approximation):
     X, y, w = data
     options = {"approximation": approximation, "random_state": 0, "lam": 1e-3, "fit_intercept": intercept}
-    one = KernelMachineRegressor(loss, **options).fit(X, y, sample_weight=w)
-    other = KernelMachineRegressor(loss, **options).fit(Blocks(X, y, w, rows=300))
+    one = gramian.KernelMachineRegressor(loss, **options).fit(X, y, sample_weight=w)
+    other = gramian.KernelMachineRegressor(loss, **options).fit(Blocks(X, y, w, rows=300))
     as_certified(one, other, X)
 
 
@@ -173,8 +154,8 @@ def test_regressors_with_kinks_equal_the_fit_in_memory(data, loss, intercept, ap
 def test_classifiers_with_kinks_equal_the_fit_in_memory(data, classes, intercept):
     X, _, w = data
     options = {"approximation": MAPS[0], "random_state": 0, "lam": 1e-3, "fit_intercept": intercept}
-    one = KernelMachineClassifier("hinge", **options).fit(X, labels(X, classes), sample_weight=w)
-    other = KernelMachineClassifier("hinge", **options).fit(Blocks(X, labels(X, classes), w, rows=300))
+    one = gramian.KernelMachineClassifier("hinge", **options).fit(X, labels(X, classes), sample_weight=w)
+    other = gramian.KernelMachineClassifier("hinge", **options).fit(Blocks(X, labels(X, classes), w, rows=300))
     as_certified(one, other, X)
 
 
@@ -198,8 +179,8 @@ class Bent:
 def test_a_loss_with_kinks_and_curvature_reaches_the_same_objective(data):
     X, y, w = data
     options = {"approximation": MAPS[0], "random_state": 0, "tol": 1e-6, "lam": 1e-2}
-    one = KernelMachineRegressor(Bent(), **options).fit(X, y, sample_weight=w)
-    other = KernelMachineRegressor(Bent(), **options).fit(Blocks(X, y, w, rows=300))
+    one = gramian.KernelMachineRegressor(Bent(), **options).fit(X, y, sample_weight=w)
+    other = gramian.KernelMachineRegressor(Bent(), **options).fit(Blocks(X, y, w, rows=300))
     assert other.certificate_.converged
     assert abs(one.certificate_.primal - other.certificate_.primal) <= 2e-6 * one.certificate_.primal
 
@@ -210,11 +191,11 @@ def test_pegasos_equals_the_fit_in_memory(data, approximation, classes):
     X, _, weight = data
     y = labels(X, classes)
     options = {"approximation": approximation, "random_state": 0, "lam": 1e-2}
-    one = PegasosClassifier(**options).fit(X, y, weight)
-    other = PegasosClassifier(**options).fit(Blocks(X, y, weight, rows=300))
+    one = gramian.PegasosClassifier(**options).fit(X, y, weight)
+    other = gramian.PegasosClassifier(**options).fit(Blocks(X, y, weight, rows=300))
     as_certified(one, other, X)
     with pytest.raises(ValueError, match="max_support=5 bounds the rows"):
-        PegasosClassifier(max_support=5, **options).fit(Blocks(X, y))
+        gramian.PegasosClassifier(max_support=5, **options).fit(Blocks(X, y))
 
 
 # ---- processes, components, mixtures --------------------------------------------------------------------------------
@@ -225,8 +206,10 @@ def test_pegasos_equals_the_fit_in_memory(data, approximation, classes):
 def test_process_equals_the_fit_in_memory(data, approximation):
     X, y, _ = data
     options = {"noise": "learn", "approximation": approximation, "evidence": 100, "normalize_y": True}
-    one = GaussianProcessRegressor(1.0 * RBF(1.0), random_state=0, **options).fit(X, 5.0 + y)
-    other = GaussianProcessRegressor(1.0 * RBF(1.0), random_state=0, **options).fit(Blocks(X, 5.0 + y, rows=300))
+    one = gramian.GaussianProcessRegressor(1.0 * RBF(1.0), random_state=0, **options).fit(X, 5.0 + y)
+    other = gramian.GaussianProcessRegressor(1.0 * RBF(1.0), random_state=0, **options).fit(
+        Blocks(X, 5.0 + y, rows=300)
+    )
     for a, b in zip(one.predict(X, return_std=True), other.predict(X, return_std=True), strict=True):
         close(a, b)
     close(one.log_marginal_likelihood_value_, other.log_marginal_likelihood_value_)
@@ -242,7 +225,7 @@ def test_process_equals_the_fit_in_memory(data, approximation):
 def test_components_equal_the_fit_in_memory(data, approximation, center):
     X = data[0]
     options = {"n_components": 4, "kernel": "rbf", "approximation": approximation, "random_state": 0, "center": center}
-    one, other = KernelPCA(**options).fit(X), KernelPCA(**options).fit(Blocks(X, rows=130))
+    one, other = gramian.KernelPCA(**options).fit(X), gramian.KernelPCA(**options).fit(Blocks(X, rows=130))
     close(one.transform(X), other.transform(X))
     close(one.eigenvalues_, other.eigenvalues_)
     close(one.explained_variance_ratio_, other.explained_variance_ratio_)
@@ -255,8 +238,8 @@ def test_mixture_equals_the_fit_in_memory(data, kind):
     X, _, w = data
     X[:300] += 4.0
     options = {"n_components": 2, "covariance_type": kind, "random_state": 0}
-    one = GaussianMixture(**options).fit(X, sample_weight=w)
-    other = GaussianMixture(**options).fit(Blocks(X, weight=w, rows=130))
+    one = gramian.GaussianMixture(**options).fit(X, sample_weight=w)
+    other = gramian.GaussianMixture(**options).fit(Blocks(X, weight=w, rows=130))
     close(one.score_samples(X), other.score_samples(X), 1e-9)
     assert one.n_iter_ == other.n_iter_
     close(one.lower_bounds_, other.lower_bounds_, 1e-9)
@@ -266,7 +249,7 @@ def test_mixture_equals_the_fit_in_memory(data, kind):
 def test_mixture_far_from_the_origin(data):
     X = data[0] * 1e-4 + 1e6
     options = {"n_components": 2, "random_state": 0, "reg_covar": 1e-12}
-    one, other = GaussianMixture(**options).fit(X), GaussianMixture(**options).fit(Blocks(X, rows=130))
+    one, other = gramian.GaussianMixture(**options).fit(X), gramian.GaussianMixture(**options).fit(Blocks(X, rows=130))
     close((one.means_ - 1e6) * 1e4, (other.means_ - 1e6) * 1e4, 1e-5)
 
 
@@ -274,13 +257,13 @@ def test_mixture_far_from_the_origin(data):
 
 
 FITS = [
-    lambda b: KernelRidge(1e-2, kernel="rbf", approximation=MAPS[0], random_state=0).fit(b).predict,
-    lambda b: KernelRidge(1e-2, kernel="rbf", approximation=MAPS[1], random_state=0).fit(b).predict,
-    lambda b: KernelMachineRegressor(approximation=MAPS[0], lam=1e-2, tol=1e-13, random_state=0).fit(b).predict,
-    lambda b: KernelPCA(3, kernel="rbf", approximation=MAPS[0], random_state=0).fit(b).transform,
-    lambda b: GaussianMixture(2, random_state=0).fit(b).score_samples,
-    lambda b: Nystroem(n_components=30, random_state=0).fit(b).transform,
-    lambda b: RBFSampler(gamma="scale", n_components=30, random_state=0).fit(b).transform,
+    lambda b: gramian.KernelRidge(1e-2, kernel="rbf", approximation=MAPS[0], random_state=0).fit(b).predict,
+    lambda b: gramian.KernelRidge(1e-2, kernel="rbf", approximation=MAPS[1], random_state=0).fit(b).predict,
+    lambda b: gramian.KernelMachineRegressor(approximation=MAPS[0], lam=1e-2, tol=1e-13, random_state=0).fit(b).predict,
+    lambda b: gramian.KernelPCA(3, kernel="rbf", approximation=MAPS[0], random_state=0).fit(b).transform,
+    lambda b: gramian.GaussianMixture(2, random_state=0).fit(b).score_samples,
+    lambda b: gramian.Nystroem(n_components=30, random_state=0).fit(b).transform,
+    lambda b: gramian.RBFSampler(gamma="scale", n_components=30, random_state=0).fit(b).transform,
 ]
 
 
@@ -296,7 +279,7 @@ def test_answers_do_not_depend_on_blocks_nor_threads(data, fit, monkeypatch):
 def test_kinked_losses_do_not_depend_on_blocks_beyond_their_certificates(data, monkeypatch):
     small_sample(monkeypatch, 150)
     X, y, _ = data
-    model = KernelMachineRegressor("absolute", approximation=MAPS[0], lam=1e-2, random_state=0)
+    model = gramian.KernelMachineRegressor("absolute", approximation=MAPS[0], lam=1e-2, random_state=0)
     found = [model.fit(Blocks(X, y, rows=rows)).predict(X) for rows in (37, 400)]
     close(found[0], found[1], 1e-4)
 
@@ -304,7 +287,7 @@ def test_kinked_losses_do_not_depend_on_blocks_beyond_their_certificates(data, m
 def test_pegasos_does_not_depend_on_blocks(data, monkeypatch):
     small_sample(monkeypatch, 150)
     X = data[0]
-    model = PegasosClassifier(approximation=MAPS[0], lam=1e-2, random_state=0)
+    model = gramian.PegasosClassifier(approximation=MAPS[0], lam=1e-2, random_state=0)
     found = [model.fit(Blocks(X, labels(X, 2), rows=rows)).decision_function(X) for rows in (37, 400, 900)]
     close(found[0], found[1], 1e-6)
     close(found[0], found[2], 1e-6)
@@ -313,11 +296,14 @@ def test_pegasos_does_not_depend_on_blocks(data, monkeypatch):
 def test_a_map_by_itself_averages_over_all_rows(data, monkeypatch):
     small_sample(monkeypatch, 100)
     X = data[0]
-    one, other = FourierFeatures(random_state=0).fit(X), FourierFeatures(random_state=0).fit(Blocks(X, rows=70))
+    one, other = (
+        gramian.FourierFeatures(random_state=0).fit(X),
+        gramian.FourierFeatures(random_state=0).fit(Blocks(X, rows=70)),
+    )
     close(one.center_, other.center_, 1e-12)
-    one, other = (RBFSampler(gamma="scale", random_state=0).fit(rows) for rows in (X, Blocks(X, rows=70)))
+    one, other = (gramian.RBFSampler(gamma="scale", random_state=0).fit(rows) for rows in (X, Blocks(X, rows=70)))
     close(one.transform(X), other.transform(X), 1e-10)
-    landmarks = Nystroem(n_components=25, random_state=0).fit(Blocks(X, rows=70))
+    landmarks = gramian.Nystroem(n_components=25, random_state=0).fit(Blocks(X, rows=70))
     np.testing.assert_array_equal(X[landmarks.component_indices_], landmarks.components_)
     F = landmarks.transform(X)
     close(landmarks.trace_error_, 1.0 - np.sum(F * F) / N, 1e-10)
@@ -337,7 +323,7 @@ def test_a_folder_in_and_a_folder_out(data, tmp_path):
     source = tmp_path / "in"
     source.mkdir()
     write(source, X, y)
-    model = KernelRidge(1e-2, kernel="rbf", approximation=Nystroem(n_components=20), random_state=0)
+    model = gramian.KernelRidge(1e-2, kernel="rbf", approximation=gramian.Nystroem(n_components=20), random_state=0)
     model.fit(source, "y")
     assert list(model.feature_names_in_) == ["x0", "x1", "x2"]
     # The columns of the model, whatever others there are.
@@ -361,15 +347,17 @@ def _named(X):
 def test_dask_collections_are_taken_as_they_are(data):
     da = pytest.importorskip("dask.array")
     X, y, _ = data
-    options = {"kernel": "rbf", "approximation": Nystroem(n_components=20), "random_state": 0}
-    model = KernelRidge(1e-2, **options).fit(da.from_array(X, (250, 3)), da.from_array(y, 250))
-    close(model.predict(X), KernelRidge(1e-2, **options).fit(X, y).predict(X))
+    options = {"kernel": "rbf", "approximation": gramian.Nystroem(n_components=20), "random_state": 0}
+    model = gramian.KernelRidge(1e-2, **options).fit(da.from_array(X, (250, 3)), da.from_array(y, 250))
+    close(model.predict(X), gramian.KernelRidge(1e-2, **options).fit(X, y).predict(X))
     close(model.predict(da.from_array(X, (400, 2))), model.predict(X))
 
 
 def test_nothing_is_half_written_where_a_block_is_bad(data, tmp_path):
     X, y, _ = data
-    model = KernelRidge(1e-2, kernel="rbf", approximation=Nystroem(n_components=20), random_state=0).fit(X, y)
+    model = gramian.KernelRidge(
+        1e-2, kernel="rbf", approximation=gramian.Nystroem(n_components=20), random_state=0
+    ).fit(X, y)
     source = tmp_path / "in"
     source.mkdir()
     X[777, 2] = np.nan
@@ -377,7 +365,7 @@ def test_nothing_is_half_written_where_a_block_is_bad(data, tmp_path):
     with pytest.raises(ValueError, match=r"a\.parquet, row group 3"):
         model.predict(Blocks(source, columns=["x0", "x1", "x2"], rows=200)).to_parquet(tmp_path / "out")
     assert [p.name for p in tmp_path.iterdir()] == ["in"]
-    fresh = KernelRidge(1e-2, kernel="rbf", approximation=Nystroem(n_components=20), random_state=0)
+    fresh = gramian.KernelRidge(1e-2, kernel="rbf", approximation=gramian.Nystroem(n_components=20), random_state=0)
     with pytest.raises(ValueError, match=r"a\.parquet, row group 3"):
         fresh.fit(Blocks(source, target="y", rows=200))
     assert not [name for name in vars(fresh) if name.endswith("_")]
@@ -386,7 +374,7 @@ def test_nothing_is_half_written_where_a_block_is_bad(data, tmp_path):
 def test_results_of_several_columns(data, tmp_path):
     X, _, _ = data
     y = labels(X, 3)
-    model = KernelMachineClassifier(approximation=MAPS[0], lam=1e-2, random_state=0).fit(X, y)
+    model = gramian.KernelMachineClassifier(approximation=MAPS[0], lam=1e-2, random_state=0).fit(X, y)
     results = model.predict_proba(Blocks(X, rows=250))
     assert len(list(results)) == 4
     close(results, model.predict_proba(X), 1e-12)
@@ -400,11 +388,11 @@ def test_results_of_several_columns(data, tmp_path):
 def test_exact_machines_name_the_map_to_add(data):
     X, y, _ = data
     for model in (
-        KernelRidge(),
-        KernelMachineRegressor(),
-        KernelPCA(),
-        GaussianProcessRegressor(),
-        PegasosClassifier(),
+        gramian.KernelRidge(),
+        gramian.KernelMachineRegressor(),
+        gramian.KernelPCA(),
+        gramian.GaussianProcessRegressor(),
+        gramian.PegasosClassifier(),
     ):
         with pytest.raises(ValueError, match=r"approximation=Nystroem\(n_components=1000\)"):
             model.fit(Blocks(X, y))
@@ -413,13 +401,13 @@ def test_exact_machines_name_the_map_to_add(data):
 @pytest.mark.parametrize(
     ("model", "instead"),
     [
-        (SVC(), r"KernelMachineClassifier\('hinge'.*approximation=Nystroem"),
-        (NuSVC(), "KernelMachineClassifier"),
-        (SVR(), r"KernelMachineRegressor\('epsilon_insensitive'.*Nystroem"),
-        (NuSVR(), "KernelMachineRegressor"),
-        (OneClassSVM(), "GaussianMixture"),
-        (GaussianProcessClassifier(), r"KernelMachineClassifier\('logistic', approximation=Nystroem"),
-        (KernelInterpolator(), r"KernelRidge\(1e-6, approximation=Nystroem"),
+        (gramian.SVC(), r"KernelMachineClassifier\('hinge'.*approximation=Nystroem"),
+        (gramian.NuSVC(), "KernelMachineClassifier"),
+        (gramian.SVR(), r"KernelMachineRegressor\('epsilon_insensitive'.*Nystroem"),
+        (gramian.NuSVR(), "KernelMachineRegressor"),
+        (gramian.OneClassSVM(), "GaussianMixture"),
+        (gramian.GaussianProcessClassifier(), r"KernelMachineClassifier\('logistic', approximation=Nystroem"),
+        (gramian.KernelInterpolator(), r"KernelRidge\(1e-6, approximation=Nystroem"),
     ],
 )
 def test_machines_that_are_exact_by_nature_name_what_to_use(data, model, instead):
@@ -431,20 +419,20 @@ def test_machines_that_are_exact_by_nature_name_what_to_use(data, model, instead
 
 def test_a_machine_fitted_in_memory_predicts_over_blocks(data):
     X = data[0]
-    model = SVC().fit(X[:100], labels(X[:100], 2))
+    model = gramian.SVC().fit(X[:100], labels(X[:100], 2))
     np.testing.assert_array_equal(model.predict(X), np.asarray(model.predict(Blocks(X, rows=200))))
 
 
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (KernelRidge(store_loo=True, approximation=MAPS[0]), "store_loo"),
-        (KernelRidge(0, approximation=MAPS[0]), "alpha > 0"),
-        (KernelRidge(kernel="precomputed", approximation=MAPS[0]), "precomputed"),
-        (KernelMachineRegressor(lam="cv", approximation=MAPS[0]), "lam as a number"),
-        (KernelPCA(fit_inverse_transform=True, approximation=MAPS[0]), "fit_inverse_transform"),
-        (KernelPCA(eigen_solver="dense", approximation=MAPS[0]), "eigen_solver"),
-        (GaussianProcessRegressor(alpha=np.ones(N), approximation=MAPS[0]), "one number"),
+        (gramian.KernelRidge(store_loo=True, approximation=MAPS[0]), "store_loo"),
+        (gramian.KernelRidge(0, approximation=MAPS[0]), "alpha > 0"),
+        (gramian.KernelRidge(kernel="precomputed", approximation=MAPS[0]), "precomputed"),
+        (gramian.KernelMachineRegressor(lam="cv", approximation=MAPS[0]), "lam as a number"),
+        (gramian.KernelPCA(fit_inverse_transform=True, approximation=MAPS[0]), "fit_inverse_transform"),
+        (gramian.KernelPCA(eigen_solver="dense", approximation=MAPS[0]), "eigen_solver"),
+        (gramian.GaussianProcessRegressor(alpha=np.ones(N), approximation=MAPS[0]), "one number"),
     ],
 )
 def test_parameters_that_have_no_part_over_blocks_are_refused(data, model, words):
@@ -455,7 +443,7 @@ def test_parameters_that_have_no_part_over_blocks_are_refused(data, model, words
 
 def test_targets_and_weights_must_fit(data):
     X, y, w = data
-    model = KernelRidge(kernel="rbf", approximation=MAPS[0], random_state=0)
+    model = gramian.KernelRidge(kernel="rbf", approximation=MAPS[0], random_state=0)
     with pytest.raises(ValueError, match="requires y"):
         model.fit(Blocks(X))
     with pytest.raises(ValueError, match="must be numbers"):
@@ -463,8 +451,8 @@ def test_targets_and_weights_must_fit(data):
     with pytest.raises(ValueError, match="hold their own"):
         model.fit(Blocks(X, y), y)
     with pytest.raises(ValueError, match="takes no weights"):
-        KernelPCA(approximation=MAPS[0]).fit(Blocks(X, y, w))
+        gramian.KernelPCA(approximation=MAPS[0]).fit(Blocks(X, y, w))
     with pytest.raises(ValueError, match="two classes"):
-        KernelMachineClassifier(approximation=MAPS[0]).fit(Blocks(X, np.ones(N, int)))
+        gramian.KernelMachineClassifier(approximation=MAPS[0]).fit(Blocks(X, np.ones(N, int)))
     with pytest.raises(ValueError, match="continuous"):
-        KernelMachineClassifier(approximation=MAPS[0]).fit(Blocks(X, y))
+        gramian.KernelMachineClassifier(approximation=MAPS[0]).fit(Blocks(X, y))

@@ -10,41 +10,23 @@ from sklearn.base import clone
 from sklearn.gaussian_process import kernels as peer
 from sklearn.model_selection import GridSearchCV
 
-from gramian import (
-    SVC,
-    SVR,
-    AutoKernelClassifier,
-    AutoKernelRegressor,
-    FourierFeatures,
-    GaussianProcessClassifier,
-    GaussianProcessRegressor,
-    KernelInterpolator,
-    KernelMachineClassifier,
-    KernelMachineRegressor,
-    KernelPCA,
-    KernelRidge,
-    NuSVC,
-    NuSVR,
-    Nystroem,
-    OneClassSVM,
-    PegasosClassifier,
-)
+import gramian
 from gramian.data import Blocks
 from gramian.kernels import RBF, Constant, Precomputed, White
 from gramian.kernels.resolve import scale_gamma
 
 MODELS = [
-    KernelRidge(),
-    KernelInterpolator(),
-    KernelMachineRegressor(),
-    KernelMachineClassifier(),
-    PegasosClassifier(),
-    KernelPCA(),
-    SVC(),
-    NuSVC(),
-    SVR(),
-    NuSVR(),
-    OneClassSVM(),
+    gramian.KernelRidge(),
+    gramian.KernelInterpolator(),
+    gramian.KernelMachineRegressor(),
+    gramian.KernelMachineClassifier(),
+    gramian.PegasosClassifier(),
+    gramian.KernelPCA(),
+    gramian.SVC(),
+    gramian.NuSVC(),
+    gramian.SVR(),
+    gramian.NuSVR(),
+    gramian.OneClassSVM(),
 ]
 
 
@@ -69,8 +51,8 @@ def test_a_kernel_with_parameters_of_its_own_takes_none_from_the_estimator(model
 
 def test_over_blocks_too(data):
     X, y = data
-    for model in (KernelPCA(n_components=1), KernelRidge()):
-        model.set_params(kernel=RBF(1.0), gamma=2.0, approximation=Nystroem(n_components=5))
+    for model in (gramian.KernelPCA(n_components=1), gramian.KernelRidge()):
+        model.set_params(kernel=RBF(1.0), gamma=2.0, approximation=gramian.Nystroem(n_components=5))
         with pytest.raises(ValueError, match="belongs to a kernel given by name"):
             model.fit(Blocks(X, y))
 
@@ -89,12 +71,14 @@ def test_gamma_scale_by_weight_is_that_of_repetitions(rng, shift):
 def test_weights_of_far_rows_keep_the_digits_of_gamma(rng):
     X, weights = rng.standard_normal((40, 2)), rng.integers(1, 4, 40)
     y = X[:, 0] > 0
-    far = SVC(tol=1e-8).fit(X + 1e8, y, sample_weight=weights)
+    far = gramian.SVC(tol=1e-8).fit(X + 1e8, y, sample_weight=weights)
     near = svm.SVC(tol=1e-8).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
     np.testing.assert_allclose(far.decision_function(X + 1e8), near.decision_function(X), atol=1e-5)
 
 
-@pytest.mark.parametrize("model", [SVC(), NuSVC(), SVR(), NuSVR(), OneClassSVM()])
+@pytest.mark.parametrize(
+    "model", [gramian.SVC(), gramian.NuSVC(), gramian.SVR(), gramian.NuSVR(), gramian.OneClassSVM()]
+)
 def test_gamma_scale_of_rows_whose_variance_overflows(model, data):
     X, y = data
     with pytest.raises(ValueError, match="this variance overflows; rescale X"):
@@ -104,10 +88,10 @@ def test_gamma_scale_of_rows_whose_variance_overflows(model, data):
 def test_probabilities_from_a_precomputed_matrix_are_refused(data):
     X, y = data
     K, new = RBF(1.0)(X), RBF(1.0)(X[:3], X)
-    two = GaussianProcessClassifier(Precomputed(), optimizer=None).fit(K, y)
-    rows = GaussianProcessClassifier(RBF(1.0), optimizer=None).fit(X, y)
+    two = gramian.GaussianProcessClassifier(Precomputed(), optimizer=None).fit(K, y)
+    rows = gramian.GaussianProcessClassifier(RBF(1.0), optimizer=None).fit(X, y)
     np.testing.assert_array_equal(two.predict(new), rows.predict(X[:3]))
-    three = GaussianProcessClassifier(Precomputed(), optimizer=None).fit(K, np.arange(20) % 3)
+    three = gramian.GaussianProcessClassifier(Precomputed(), optimizer=None).fit(K, np.arange(20) % 3)
     for method in (two.predict_proba, two.latent_mean_and_variance, three.predict):
         with pytest.raises(ValueError, match="does not hold"):
             method(new)
@@ -117,12 +101,12 @@ def test_probabilities_from_a_precomputed_matrix_are_refused(data):
     "model",
     [
         *MODELS,
-        GaussianProcessRegressor(),
-        GaussianProcessClassifier(),
-        AutoKernelRegressor(),
-        AutoKernelClassifier(),
-        Nystroem(),
-        FourierFeatures(),
+        gramian.GaussianProcessRegressor(),
+        gramian.GaussianProcessClassifier(),
+        gramian.AutoKernelRegressor(),
+        gramian.AutoKernelClassifier(),
+        gramian.Nystroem(),
+        gramian.FourierFeatures(),
     ],
     ids=lambda model: type(model).__name__,
 )
@@ -142,17 +126,20 @@ def test_parameters_of_a_parameter_that_has_none_are_refused(model):
     if hasattr(model, "approximation"):
         with pytest.raises(ValueError, match=r"approximation=None is no estimator.*a parameter n_components"):
             model.set_params(approximation=None, approximation__n_components=5)
-        assert model.set_params(approximation=Nystroem(), approximation__n_components=5).approximation.n_components == 5
+        assert (
+            model.set_params(approximation=gramian.Nystroem(), approximation__n_components=5).approximation.n_components
+            == 5
+        )
 
 
 def test_kernels_of_scikit_learn_keep_their_nested_parameters():
-    model = GaussianProcessRegressor(peer.RBF(1.0)).set_params(kernel__length_scale=2.0)
+    model = gramian.GaussianProcessRegressor(peer.RBF(1.0)).set_params(kernel__length_scale=2.0)
     assert model.kernel.length_scale == 2.0
 
 
 def test_a_grid_over_the_parameters_of_a_kernel(rng):
     X = rng.uniform(-3.0, 3.0, (80, 1))
-    model = KernelRidge(1e-3, kernel=Constant(1.0) * RBF(1.0) + White(0.1))
+    model = gramian.KernelRidge(1e-3, kernel=Constant(1.0) * RBF(1.0) + White(0.1))
     grid = {"kernel__left__right__lengthscale": [0.01, 1.0, 100.0], "kernel__right__noise": [1e-3]}
     found = GridSearchCV(model, grid, cv=3).fit(X, np.sin(2.0 * X[:, 0]))
     assert found.best_params_["kernel__left__right__lengthscale"] == 1.0

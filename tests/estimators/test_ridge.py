@@ -293,6 +293,10 @@ def test_function_is_the_prediction(data):
     removed = KernelRidge(0.3, kernel="rbf").fit(X[some], Y[some, 0], weights[some]).function_
     np.testing.assert_allclose(absent.power(Z), removed.power(Z))
     np.testing.assert_allclose(absent(Z), removed(Z))
+    path = [KernelRidge(alpha, kernel="rbf") for alpha in (0.3, 2.0)]
+    KernelRidge._fit_path(path, X[some], Y[some, 0], weights[some])
+    np.testing.assert_allclose(path[0].function_(Z), removed(Z), atol=1e-6)
+    np.testing.assert_allclose(path[0].function_.power(Z), removed.power(Z))
 
 
 def test_solver_is_chosen_and_told(data):

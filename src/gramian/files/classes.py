@@ -47,6 +47,8 @@ _MIXTURE = {"families": ["Bernoulli", "Gaussian", "Poisson"]}
 _AUTO = {
     "average": ["Member"],
     "columns": ["Encoding"],
+    "forest": ["Forest"],
+    "row_hashes": ["Folds"],
     "encoders": ["Category", "Dropped", "LevelMeans", "NumberColumn", "Text"],
     "scaling": ["Normal", "Robust", "Standard"],
 }

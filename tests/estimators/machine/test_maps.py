@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -46,38 +48,22 @@ def problem(n=90):
 
 
 @pytest.mark.parametrize("features", MAPS, ids=lambda m: type(m).__name__)
-@pytest.mark.parametrize("loss", REGRESSION)
-def test_regression_is_that_of_the_maps_kernel(loss, features):
+@pytest.mark.parametrize(("loss", "classes"), [*((loss, 0) for loss in REGRESSION), *product(CLASSIFICATION, (2, 3))])
+def test_the_fit_is_that_of_the_maps_kernel(loss, classes, features):
     X, y, weight = problem()
+    if classes:
+        y = np.digitize(y, np.quantile(y, np.arange(1, classes) / classes))
+    machine = KernelMachineClassifier if classes else KernelMachineRegressor
     y = np.round(np.exp(y)) if loss == "poisson" else y
-    model = KernelMachineRegressor(loss, lam=1e-2, tol=1e-6 if loss in KINKED else 1e-8, approximation=features).fit(
-        X, y, weight
-    )
+    model = machine(loss, lam=1e-2, tol=1e-6 if loss in KINKED else 1e-8, approximation=features).fit(X, y, weight)
     F = model.approximation_.transform(X)
-    exact = KernelMachineRegressor(loss, lam=1e-2, kernel="precomputed").fit(F @ F.T, y, weight)
+    exact = machine(loss, lam=1e-2, kernel="precomputed").fit(F @ F.T, y, weight)
     assert model.certificate_.converged
     assert model.certificate_.primal == pytest.approx(exact.certificate_.primal, rel=1e-5)
-    np.testing.assert_allclose(
-        model.predict(X), exact.predict(F @ F.T), rtol=1e-3, atol=2e-2 if loss in KINKED else 1e-3
-    )
+    values = "decision_function" if classes else "predict"
+    ours, theirs = getattr(model, values)(X), getattr(exact, values)(F @ F.T)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-3, atol=2e-2 if loss in KINKED else 1e-3)
     assert model.kernel_ == model.approximation_.kernel_
-
-
-@pytest.mark.parametrize("features", MAPS, ids=lambda m: type(m).__name__)
-@pytest.mark.parametrize("loss", CLASSIFICATION)
-@pytest.mark.parametrize("classes", [2, 3])
-def test_classification_is_that_of_the_maps_kernel(loss, features, classes):
-    X, y, weight = problem()
-    labels = np.digitize(y, np.quantile(y, np.arange(1, classes) / classes))
-    model = KernelMachineClassifier(loss, lam=1e-2, tol=1e-6 if loss in KINKED else 1e-8, approximation=features).fit(
-        X, labels, weight
-    )
-    F = model.approximation_.transform(X)
-    exact = KernelMachineClassifier(loss, lam=1e-2, kernel="precomputed").fit(F @ F.T, labels, weight)
-    assert model.certificate_.converged
-    assert model.certificate_.primal == pytest.approx(exact.certificate_.primal, rel=1e-5)
-    atol = 2e-2 if loss in KINKED else 1e-3
-    np.testing.assert_allclose(model.decision_function(X), exact.decision_function(F @ F.T), rtol=1e-3, atol=atol)
 
 
 def test_what_is_kept_of_a_map_without_landmarks():

@@ -90,7 +90,7 @@ def test_converges_to_the_svm_without_a_constant(moons, monkeypatch):
 
 def test_a_budget_is_kept_and_its_price_reported(moons):
     X, y = moons
-    with pytest.warns(ConvergenceWarning, match="tol=1e-02 not met"):
+    with pytest.warns(ConvergenceWarning, match="above tol=1e-02: take more steps"):
         model = PegasosClassifier(gamma=2.0, lam=1e-2, max_support=15, n_iter=20_000, random_state=0).fit(X, y)
     assert model.X_fit_.shape[0] <= 15
     assert model.score(X, y) > 0.9
