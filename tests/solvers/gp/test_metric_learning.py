@@ -7,7 +7,7 @@ import pytest
 
 from gramian.kernels import RBF, Matern
 from gramian.progress import Clock
-from gramian.solvers.gp.metric import MetricEvidence, Prior, agop_round, climb, moved, root
+from gramian.solvers.gp.metric_learning import MetricEvidence, Prior, agop_round, climb, moved, root
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((80, 3))
