@@ -102,7 +102,6 @@ def mode(
     y: NDArray[Any],
     *,
     start: Array | None = None,
-    tol: float = GAP,
     max_iter: int = 100,
     out: Array | None = None,
 ) -> Mode:
@@ -117,7 +116,7 @@ def mode(
         newton.jump(start, B)
     iterations, why = 0, "no step improves the posterior; check the kernel with is_kernel."
     factor = None
-    while newton.gap > tol:
+    while newton.gap > GAP:
         if iterations == max_iter:
             why = f"stopped after {max_iter} Newton steps; allow more."
             break
@@ -128,9 +127,7 @@ def mode(
                 break
         iterations += 1
     if factor is not None:
-        newton.chord(
-            factor
-        )  # the error of the evidence is about the square root of the gap, and this step needs no factor
+        newton.chord(factor)  # needs no new factor, and the error of the evidence is about the square root of the gap
     factor = newton.factorise(B)
     told: Any = {"primal": newton.primal, "dual": newton.dual, "iterations": iterations, "seconds": clock.seconds}
     violation = float(np.abs(newton.a - newton.slope).max())

@@ -125,8 +125,7 @@ def minimise(
         if met or strikes > 1:
             break
         if step == max_iter or clock.expired:
-            limit = f"max_time={clock.max_time:g} s passed" if clock.expired else f"max_iter={max_iter} was reached"
-            why = limit
+            why = f"max_time={clock.max_time:g} s passed" if clock.expired else f"max_iter={max_iter} was reached"
             break
         system = System(space, fit.half_curvature(at.f), mu, intercept, fit.stiff)
         at, objective, flat = _step(space, fit, mu, at, system.direction(r, Kr, clock), r, objective, intercept)

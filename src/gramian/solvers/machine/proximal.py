@@ -29,8 +29,6 @@ FIRST = 1e-3
 """The first step is solved to this gap, relative to its objective."""
 ROUNDING = 1e-14
 """A gap below this, relative to the objective, counts as zero."""
-SPARSE = 1e-10
-"""Exact zeros may cost this much, relative to the objective."""
 STALLED = 0.9
 """A step that leaves more than this share of the gap counts as a failure."""
 PATIENCE = 8
@@ -78,19 +76,7 @@ def minimise(
             why = "stopped by rounding in float64"
         gamma = max(SHRINK * gamma, SMALLEST * first)
     assert best is not None
-    return replace(_without_dust(space, fit, mu, best, intercept), steps=steps, why=why)
-
-
-def _without_dust(space: Any, fit: DataFit, mu: float, best: NewtonResult, intercept: bool) -> NewtonResult:
-    """The same function with exact zeros where the dual point has them, if that costs next to nothing."""
-    alpha = np.where(best.u == 0.0, 0.0, best.at.alpha)
-    if np.array_equal(alpha, best.at.alpha):
-        return best
-    at = Iterate(alpha, space @ alpha, best.at.b)
-    if intercept:
-        at = replace(at, b=best_constant(fit, at.values, at.b, middle=True))
-    before, after = (squared_objective(fit, mu, each) for each in (best.at, at))
-    return replace(best, at=at, gap=abs(best.gap + after - before)) if after <= before + SPARSE * abs(before) else best
+    return replace(best, steps=steps, why=why)
 
 
 def _first_gamma(fit: DataFit, at: Iterate) -> float:
