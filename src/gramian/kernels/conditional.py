@@ -72,9 +72,6 @@ class ThinPlate(Radial):
         values = points.through_numpy(lambda s: _plate(s, p), self._weighted(A, B))
         return cast(values, A.parts[0].dtype, out)
 
-    def _derivatives(self, A: Points, B: Points, W: Array) -> dict[str, Any]:
-        return {}
-
     def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
         p = self._power(A)
         slope = points.through_numpy(lambda s: _plate_slope(s, p), self._settled(A, B))

@@ -127,15 +127,7 @@ class WeightedEvidence(LogEvidence):
     The noise is the last term of the kernels that it is called with.
     """
 
-    def __init__(
-        self,
-        X: Any,
-        Y: Array,
-        weights: Array,
-        memory: int | str | None = None,
-        n_jobs: int | None = None,
-        device: str | None = None,
-    ) -> None:
+    def __init__(self, X: Any, Y: Array, weights: Array, memory: Any = None, n_jobs: Any = None, device: Any = None):
         super().__init__(X, Y, 0.0, memory, n_jobs, device=device)
         self.weights = weights
 

@@ -44,18 +44,9 @@ class Prior:
 class MetricEvidence(WeightedEvidence):
     """The log evidence of some rows as a function of the map before the kernel."""
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        X: Array,
-        Y: Array,
-        weights: Array,
-        memory: int | str | None = None,
-        n_jobs: int | None = None,
-        device: str | None = None,
-    ) -> None:
-        super().__init__(X, Y, weights, memory, n_jobs, device)
-        self.kernel, self.n_jobs = kernel, n_jobs
+    def __init__(self, kernel: Kernel, *rows: Any) -> None:
+        super().__init__(*rows)
+        self.kernel = kernel
 
     def at(self, prior: Prior) -> tuple[float, Array, Array]:
         """Return the evidence and its derivatives by L (d, k), and by the logarithms of amplitude and noise (2,)."""
@@ -67,7 +58,7 @@ class MetricEvidence(WeightedEvidence):
         """Return the gradients of the posterior means at the rows: → (t, n, d)."""
         kernel, self.noise = prior.kernel(self.kernel), prior.noise / self.weights
         alpha = self._factorised(kernel)[1].solve(self.Y)
-        gram = Gram(kernel, self.X, memory=self.memory, n_jobs=self.n_jobs, device=self.device)
+        gram = Gram(kernel, self.X, memory=self.memory, n_jobs=self.workers, device=self.device)
         return np.stack([gram.grad_inputs(a) for a in alpha.T])
 
     def outer_products(self, prior: Prior) -> Array:
