@@ -20,6 +20,8 @@ from gramian.resources import memory_budget, spans
 from gramian.solvers.gp.evidence import signal_and_noise
 from gramian.solvers.linear.cholesky import Factor, cholesky
 
+Array = NDArray[np.float64]
+
 __all__ = ["Function", "fourier_norm"]
 
 
@@ -62,8 +64,8 @@ class Function:
 
     kernel: Kernel
     X: Any
-    coefficients: NDArray[np.float64]
-    ridge: float | NDArray[np.float64] | None = None
+    coefficients: Array
+    ridge: float | Array | None = None
     noise: float | None = 0.0
     memory: int | str | None = None
     n_jobs: int | None = None
@@ -223,7 +225,7 @@ class Function:
 
     # ---- worst case ---------------------------------------------------------------------------------------------
 
-    def power(self, Z: Any, *, noisy: bool = False) -> NDArray[np.float64]:
+    def power(self, Z: Any, *, noisy: bool = False) -> Array:
         """Return the power function √k̄(x, x), with ``k̄(x,x) = k(x,x) - k_xX (K + σ²I)⁻¹ k_Xx``.
 
         It is the posterior standard deviation of a Gaussian process, whether f was fitted as a process or by ridge
@@ -258,7 +260,7 @@ class Function:
 
         return self._worst_case(Z, observed)
 
-    def worst_error(self, Z: Any) -> NDArray[np.float64]:
+    def worst_error(self, Z: Any) -> Array:
         """Return the worst error of the fit at some points, over all functions of norm at most one.
 
         With the weights ``w(x) = (K + σ²I)⁻¹ k_Xx`` of the fit,
@@ -283,7 +285,7 @@ class Function:
 
         return self._worst_case(Z, exact)
 
-    def _worst_case(self, Z: Any, of: Callable[[Any, Any, Any], Any] | None = None) -> NDArray[np.float64]:
+    def _worst_case(self, Z: Any, of: Callable[[Any, Any, Any], Any] | None = None) -> Array:
         """The square root of k̄(x, x) (m,), or of ``of(k̄, weights (n, m), points)``, by strips of points."""
         factor, signal, Z = self._factor, self._white[0], raw_rows(Z)
         out = np.empty(Z.shape[0])
@@ -383,7 +385,7 @@ def _hashable(x: Any) -> bool:
     return True
 
 
-def _marked(ridge: float | NDArray[np.float64] | None) -> NDArray[np.float64]:
+def _marked(ridge: float | Array | None) -> Array:
     return np.asarray(np.nan if ridge is None else ridge, dtype=np.float64)
 
 

@@ -145,7 +145,9 @@ class Cluster(Executor):
         within: list[Any] = []
         while len(nodes) > 1:
             parts = [nodes[rows] for rows in spans(len(nodes), FAN)]
-            nodes = [self._kept(self.client.submit(_added, *part, key=_key("sum"), priority=FIRST)) for part in parts]
+            # Neighbours are added first, then sums of neighbours, as if each addition were a task of its own.
+            sums = [self.client.submit(tree_total, part, key=_key("sum"), priority=FIRST) for part in parts]
+            nodes = [self._kept(each) for each in sums]
             within += nodes
         for node in within[:-1]:
             node.release()
@@ -183,11 +185,6 @@ class Cluster(Executor):
 
 def _key(word: str) -> str:
     return f"gramian-{word}-{uuid.uuid4().hex[:12]}"
-
-
-def _added(*values: Sums | None) -> Sums | None:
-    """Add neighbours first, then sums of neighbours, as if each addition were a task of its own."""
-    return tree_total(values)
 
 
 def _same(value: Any) -> Any:

@@ -94,12 +94,12 @@ class Source(ABC):
     def batches(self, columns: Names, types: Types, groups: Groups = None) -> Iterator[Any]:
         """Yield record batches, columns in any order."""
 
-    def whole(self, columns: Names) -> Any:
+    def whole(self) -> Any:
         """Return all rows as a table."""
-        batches = list(self.batches(columns, {}))
+        batches = list(self.batches(self.names, {}))
         if not batches:
             raise TableError(f"{self.path} holds no rows.")
-        return pyarrow.Table.from_batches(batches).select(list(columns))
+        return pyarrow.Table.from_batches(batches).select(list(self.names))
 
     def require(self, columns: Names) -> None:
         """Raise if a column is missing, and suggest the most similar name."""
@@ -107,11 +107,10 @@ class Source(ABC):
             if name not in self.names:
                 raise TableError(f"{self.path} has no column {name!r}; {nearest(name, self.names)}")
 
-    def read(self, columns: Names | None = None) -> Any:
+    def read(self) -> Any:
         """Read the whole table."""
-        self.require(columns or ())
         with as_table_error(self.path):
-            table = self.whole(columns or self.names)
+            table = self.whole()
         if table.num_rows == 0:
             raise TableError(f"{self.path} holds no rows.")
         for name, kind in zip(table.column_names, table.schema.types, strict=True):
@@ -184,11 +183,11 @@ class Csv(Source):
         kinds = tuple((f.name, "comma" if f.name in commas else _without_times(str(f.type))) for f in schema)
         return cls(path, tuple(schema.names), None, kinds, delimiter, size)
 
-    def whole(self, columns: Names) -> Any:
+    def whole(self) -> Any:
         """Return all rows, with types inferred from all of them."""
 
         def read(types: Types) -> Any:
-            return pyarrow.csv.read_csv(self.path, **_csv_options(self.delimiter, columns, types, 8 * self.size))
+            return pyarrow.csv.read_csv(self.path, **_csv_options(self.delimiter, (), types, 8 * self.size))
 
         table = read({})
         times = {f.name: "string" for f in table.schema if _without_times(str(f.type)) != str(f.type)}
@@ -251,9 +250,9 @@ class Parquet(Source):
             groups = tuple(file.metadata.row_group(i).num_rows for i in range(file.num_row_groups))
             return cls(path, tuple(file.schema_arrow.names), groups)
 
-    def whole(self, columns: Names) -> Any:
+    def whole(self) -> Any:
         with pyarrow.parquet.ParquetFile(self.path) as file:
-            return file.read(list(columns)).select(list(columns))
+            return file.read()
 
     def batches(self, columns: Names, types: Types, groups: Groups = None) -> Iterator[Any]:
         with pyarrow.parquet.ParquetFile(self.path) as file:
@@ -301,9 +300,9 @@ class JsonLines(Source):
         schema = pyarrow.dataset.dataset(path, format="json").schema
         return cls(path, tuple(schema.names), None, tuple((f.name, str(f.type)) for f in schema))
 
-    def whole(self, columns: Names) -> Any:
+    def whole(self) -> Any:
         """Return all rows, with types inferred from all of them."""
-        return pyarrow.json.read_json(self.path).select(list(columns))
+        return pyarrow.json.read_json(self.path)
 
     def batches(self, columns: Names, types: Types, groups: Groups = None) -> Iterator[Any]:
         schema = pyarrow.dataset.dataset(self.path, format="json").schema

@@ -280,7 +280,9 @@ def _paths_of(source: str | os.PathLike[str]) -> list[str]:
 
     text, path = os.fspath(source), Path(source)
     if path.is_dir():
-        found = [str(p) for p in sorted(path.rglob("*")) if ending_of(p) and not _hidden(p.relative_to(path))]
+        # Without auxiliary files of a writer, such as ``_SUCCESS``.
+        seen = [p for p in sorted(path.rglob("*")) if ending_of(p)]
+        found = [str(p) for p in seen if not any(part.startswith(("_", ".")) for part in p.relative_to(path).parts)]
     elif path.exists():
         found = [text]
     else:
@@ -290,11 +292,6 @@ def _paths_of(source: str | os.PathLike[str]) -> list[str]:
             f"no data at {text!r}: expected a file, a folder or a pattern of {', '.join(FORMATS)} files."
         )
     return found
-
-
-def _hidden(path: Path) -> bool:
-    """Whether it is an auxiliary file of a writer, such as ``_SUCCESS``."""
-    return any(part.startswith(("_", ".")) for part in path.parts)
 
 
 def _together(groups: Sequence[int], rows: int) -> list[tuple[tuple[int, ...], int]]:

@@ -119,6 +119,11 @@ class Sums:
         return self.arrays[name]
 
 
+Statistic = Callable[..., Sums]
+"""A statistic over blocks: from a ``Part``, and values that all parts share, to ``Sums``; ``Passes.sum`` adds it up
+over all rows. The solver that needs one defines it as a module-level function, so that it can be sent to workers."""
+
+
 def plus(a: Sums | None, b: Sums | None) -> Sums | None:
     """Add two sums, either of which may be None."""
     if a is None or b is None:
@@ -285,7 +290,7 @@ class Passes:
         if self.checkpoint is not None:
             self.checkpoint.clear()
 
-    def sum(self, statistic: Callable[..., Sums], *shared: Any, need: Need | None = None, width: int = 0) -> Sums:
+    def sum(self, statistic: Statistic, *shared: Any, need: Need | None = None, width: int = 0) -> Sums:
         """Return the sum over all rows of a statistic, a function of a ``Part`` and of shared values.
 
         ``width`` is how many numbers it holds for each row; parts are cut into strips for which these are a few
@@ -354,7 +359,7 @@ def _some(found: Any) -> Any:
     return found
 
 
-def _summed(statistic: Callable[..., Sums], width: int, shared: tuple[Any, ...], parts: Iterator[Part]) -> Sums | None:
+def _summed(statistic: Statistic, width: int, shared: tuple[Any, ...], parts: Iterator[Part]) -> Sums | None:
     return total(statistic(strip, *shared) for part in parts for strip in part.strips(width))
 
 

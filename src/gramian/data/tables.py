@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +46,9 @@ def _check_file(path: Path) -> None:
         raise TableError(f"{path}: the file is empty.")
 
 
-def read_table(path: str | os.PathLike[str], columns: Sequence[str] | None = None) -> Any:
+def read_table(path: str | os.PathLike[str]) -> Any:
     """Read a whole table from a file."""
-    return open_table(path).read(columns)
+    return open_table(path).read()
 
 
 def in_order(table: Any, column: str | None) -> Any:

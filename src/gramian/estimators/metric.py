@@ -23,7 +23,7 @@ from gramian.kernels import Kernel, Matern
 from gramian.kernels.tunable import Nested
 from gramian.progress import Clock, Tick, progress
 from gramian.resources import random_of
-from gramian.solvers.gp.metric import Climb, MetricEvidence, Prior, agop_round, climb, moved, root
+from gramian.solvers.gp.metric_learning import Climb, MetricEvidence, Prior, agop_round, climb, moved, root
 
 Array = NDArray[np.float64]
 

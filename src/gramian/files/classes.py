@@ -8,32 +8,17 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+import gramian
 from gramian import losses
 from gramian.files.folder import ModelFileError
 from gramian.kernels.deserialize import nearest
 
-_HERE = {
+_PUBLIC = {place: [name for name in names if name[0].isupper()] for place, names in gramian._PLACES.items()}
+_PRIVATE = {
     "certificates": ["Certificate"],
-    "estimators.auto.classifier": ["AutoKernelClassifier"],
     "estimators.auto.leaderboard": ["Leaderboard", "Trial"],
-    "estimators.auto.regressor": ["AutoKernelRegressor"],
-    "estimators.gp.regressor": ["GaussianProcessRegressor"],
-    "estimators.gp.classifier": ["BinaryLaplaceClassifier", "GaussianProcessClassifier"],
-    "estimators.interpolator": ["KernelInterpolator"],
-    "estimators.machine.classifier": ["KernelMachineClassifier"],
-    "estimators.machine.regressor": ["KernelMachineRegressor"],
-    "estimators.mixture.family": ["FamilyMixture"],
-    "estimators.metric": ["MetricMap"],
-    "estimators.mixture.gaussian": ["GaussianMixture"],
-    "estimators.centerer": ["KernelCenterer"],
-    "estimators.pca": ["KernelPCA"],
-    "estimators.machine.pegasos": ["PegasosClassifier"],
-    "estimators.ridge": ["KernelRidge"],
-    "estimators.svm.svc": ["NuSVC", "SVC"],
-    "estimators.svm.single": ["NuSVR", "OneClassSVM", "SVR"],
-    "features.fourier": ["FourierFeatures", "RBFSampler"],
-    "features.nystrom": ["Nystroem"],
-    "features.polynomial": ["Monomials", "PolynomialMap"],
+    "estimators.gp.classifier": ["BinaryLaplaceClassifier"],
+    "features.polynomial": ["Monomials"],
     "gram.lowrank": ["LowRank"],
     "rkhs": ["Function"],
     "solvers.choice": ["Choice"],
@@ -42,6 +27,7 @@ _HERE = {
     "solvers.machine.pegasos": ["Counts"],
     "solvers.gp.posterior": ["ExactPosterior", "ProjectedPosterior", "TrendPosterior"],
 }
+"""What public estimators hold, beside each other."""
 _MIXTURE = {"families": ["Bernoulli", "Gaussian", "Poisson"]}
 """Families of a mixture's components, written as ``mixture.<name>``: a loss is called Poisson too."""
 _AUTO = {
@@ -87,7 +73,8 @@ _SKLEARN = {
 _PLACES = {
     f"{prefix}{name}": (f"{package}.{place}", name)
     for prefix, package, places in (
-        ("", "gramian", _HERE),
+        ("", "gramian", _PUBLIC),
+        ("", "gramian", _PRIVATE),
         ("auto.", "gramian.estimators.auto", _AUTO),
         ("mixture.", "gramian.solvers.mixture", _MIXTURE),
         ("sklearn.", "sklearn", _SKLEARN),
@@ -100,12 +87,12 @@ _PLACES = {
     if isinstance(cls, type) and issubclass(cls, losses.Loss) and cls is not losses.Loss
 }
 _PLACES["Evidence"] = ("gramian.solvers.mixture.em", "EvidenceSplit")  # as it was called once
-_NAMES = {place: name for name, place in _PLACES.items()}
 
 
 def name_of(cls: type) -> str | None:
     """Return the name under which a class is written."""
-    return _NAMES.get((cls.__module__, cls.__qualname__))
+    called = [name for name, (_, attribute) in _PLACES.items() if attribute == cls.__qualname__]
+    return next((name for name in called if class_named(name) is cls), None)
 
 
 def class_named(name: Any) -> Any:

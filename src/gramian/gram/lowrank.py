@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from gramian.resources import spans
 
+Array = NDArray[np.float64]
+
 STRIP = 4096
 """Rows of the factor that are multiplied at a time."""
 
@@ -67,11 +69,11 @@ class LowRank:
         return int(self.factor.shape[1])
 
     @cached_property
-    def _d(self) -> NDArray[np.float64]:
+    def _d(self) -> Array:
         return np.broadcast_to(np.asarray(self.diagonal, dtype=np.float64), self.shape[:1])
 
     @cached_property
-    def _core(self) -> NDArray[np.float64]:
+    def _core(self) -> Array:
         """Lower Cholesky factor of I + Fᵀ D⁻¹ F, whose eigenvalues are all at least one."""
         core, part = np.eye(self.rank), np.empty((self.rank, self.rank))
         level = bool(np.all(self._d == self._d[:1]))
@@ -88,7 +90,7 @@ class LowRank:
         V = self._checked(V)
         return self.factor @ (self.factor.T @ V) + _rows(self._d, V) * V
 
-    def solve(self, B: NDArray[Any]) -> NDArray[np.float64]:
+    def solve(self, B: NDArray[Any]) -> Array:
         """Return the solution Z of ``(F Fᵀ + D) Z = B``.
 
         Parameters
@@ -108,7 +110,7 @@ class LowRank:
         inner = scipy.linalg.cho_solve((self._core.T, False), self.factor.T @ scaled, check_finite=False)
         return np.asarray(scaled - (self.factor @ inner) / _rows(self._d, B))
 
-    def _checked(self, V: NDArray[Any]) -> NDArray[np.float64]:
+    def _checked(self, V: NDArray[Any]) -> Array:
         V = np.asarray(V, dtype=np.float64)
         if V.ndim not in (1, 2) or V.shape[0] != self.shape[0]:
             raise ValueError(f"expected shape ({self.shape[0]},) or ({self.shape[0]}, k), got {V.shape}.")
@@ -135,5 +137,5 @@ class LowRank:
         return self.factor @ self.factor.T + np.diag(self._d)
 
 
-def _rows(d: NDArray[np.float64], V: NDArray[Any]) -> NDArray[np.float64]:
+def _rows(d: Array, V: NDArray[Any]) -> Array:
     return d if V.ndim == 1 else d[:, None]

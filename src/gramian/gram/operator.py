@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator
 
-from gramian.gram.engine import engine_for
+from gramian.gram.engine import Engine, engine_for
 from gramian.gram.threads import Threads
 from gramian.kernels import Kernel
 from gramian.kernels.points import Points, check_out, is_foreign
@@ -83,8 +83,7 @@ class Gram(LinearOperator):
                 raise TypeError(f"Gram works on NumPy arrays for now, got {type(Z).__module__}.{type(Z).__name__}.")
         self.kernel = kernel
         workers = worker_count(n_jobs)
-        on_threads = Threads(kernel, memory_budget(memory), workers)
-        self.engine = on_threads if device is None else engine_for(device, kernel, memory, workers, X)
+        self.engine: Engine = engine_for(device, kernel, memory, workers, X)
         self._A, self._B, dtype = self.engine.prepare(X, Y)
         super().__init__(dtype, (len(self._A), len(self._B)))  # type: ignore[call-arg]  # missing in scipy-stubs
 
@@ -101,7 +100,7 @@ class Gram(LinearOperator):
     @property
     def card(self) -> Card | None:
         """The engine on a GPU, or None."""
-        return None if isinstance(self.engine, Threads) else self.engine
+        return None if self.engine.name is None else cast("Card", self.engine)
 
     @property
     def nbytes(self) -> int:
@@ -132,7 +131,7 @@ class Gram(LinearOperator):
             It shares the rows with this one.
         """
         other = copy(self)
-        other.engine = replace(self.engine, workers=workers)
+        other.engine = replace(self.engine, workers=workers)  # type: ignore[type-var]
         return other
 
     def among(self, index: NDArray[np.intp]) -> Gram:

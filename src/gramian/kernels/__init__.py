@@ -12,13 +12,13 @@ from gramian.kernels.constant import Constant, White
 from gramian.kernels.deserialize import from_dict as from_dict
 from gramian.kernels.dot import Dot, Linear, Polynomial, Sigmoid
 from gramian.kernels.histograms import AdditiveChi2, Chi2
+from gramian.kernels.linear_map import Metric
 from gramian.kernels.maps import Centred, Composed, Normalized, NormalizedExp, RankOne
 from gramian.kernels.maps import Columns as Columns
 from gramian.kernels.mercer import MercerBasis as MercerBasis
 from gramian.kernels.mercer import MercerReport as MercerReport
 from gramian.kernels.mercer import is_kernel as is_kernel
 from gramian.kernels.mercer import mercer as mercer
-from gramian.kernels.metric import Metric
 from gramian.kernels.objects import Callable, Precomputed, Spectrum, WordCount
 from gramian.kernels.pointwise import Exp, PolynomialOf, Power
 from gramian.kernels.pointwise import exp as exp

@@ -44,6 +44,10 @@ class Compound(Kernel):
     def diagonal(self, A: Points) -> Array:
         return self._apply(*(child.diagonal(a) for child, a, _ in self._operands(A, None)))
 
+    @property
+    def amplitude(self) -> float:
+        return float(self._apply(*(np.array([child.amplitude]) for child in self.children))[0])
+
     def tile_vjp(self, A: Points, B: Points | None, W: Array) -> NDArray[np.float64]:
         operands = self._operands(A, B)
         value = cache(lambda i: operands[i][0]._values(*operands[i][1:]))
@@ -193,10 +197,6 @@ class Sum(Compound):
     def _spectral(self, d: int) -> Mixture:
         return self.left._spectral(d) + self.right._spectral(d)
 
-    @property
-    def amplitude(self) -> float:
-        return self.left.amplitude + self.right.amplitude
-
     def __repr__(self) -> str:
         return f"{self.left!r} + {self.right.bracketed(2)}"
 
@@ -234,10 +234,6 @@ class Product(Compound):
 
     def _spectral(self, d: int) -> Mixture:
         return self.left._spectral(d) * self.right._spectral(d)
-
-    @property
-    def amplitude(self) -> float:
-        return self.left.amplitude * self.right.amplitude
 
     def __repr__(self) -> str:
         return f"{self.left.bracketed(2)} * {self.right.bracketed(3)}"
@@ -290,10 +286,6 @@ class Scaled(Pointwise):
 
     def _spectral(self, d: int) -> Mixture:
         return self.kernel._spectral(d) * self.factor
-
-    @property
-    def amplitude(self) -> float:
-        return self.factor * self.kernel.amplitude
 
     def __repr__(self) -> str:
         if self.factor_bounds != FREE:

@@ -17,8 +17,8 @@ from gramian.kernels.spectral import SpectralMeasure
 from gramian.kernels.tunable import Tunable
 
 if TYPE_CHECKING:
+    from gramian.kernels.linear_map import Metric
     from gramian.kernels.maps import Composed, Normalized
-    from gramian.kernels.metric import Metric
 
 T = TypeVar("T")
 

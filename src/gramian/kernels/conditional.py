@@ -41,6 +41,7 @@ class ThinPlate(Radial):
     lengthscale: ClassVar[float] = 1.0  # type: ignore[misc]
     per_input: ClassVar[tuple[str, ...]] = ()
     level: ClassVar[float] = 0.0
+    smooth: ClassVar[bool] = False  # whatever the number of inputs
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,11 +52,6 @@ class ThinPlate(Radial):
     def conditional_order(self) -> int:
         """Polynomials of degree below this are not penalised."""
         return int(self.order)
-
-    @property
-    def smooth(self) -> bool:
-        """Whether the profile is differentiable at s = 0, whatever the number of inputs."""
-        return False
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
         A, B = super().prepare(X, Y)
@@ -75,9 +71,6 @@ class ThinPlate(Radial):
         p = self._power(A)
         values = points.through_numpy(lambda s: _plate(s, p), self._weighted(A, B))
         return cast(values, A.parts[0].dtype, out)
-
-    def _derivatives(self, A: Points, B: Points, W: Array) -> dict[str, Any]:
-        return {}
 
     def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
         p = self._power(A)

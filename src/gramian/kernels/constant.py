@@ -62,10 +62,7 @@ class White(Anywhere):
     noise: float = 1.0
     noise_bounds: Bounds = FREE
     may_be_zero: ClassVar[tuple[str, ...]] = ("noise",)
-
-    @property
-    def tells_copies(self) -> bool:
-        return True
+    tells_copies: ClassVar[bool] = True
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
         return points.store(points.full(A, 0.0, len(B)), out)

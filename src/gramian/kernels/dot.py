@@ -254,16 +254,13 @@ class Sigmoid(Dot):
     scale: float = 1.0
     offset: float = 1.0
     scale_bounds: Bounds = FREE
+    definite: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.offset, bool) or not isinstance(self.offset, Real) or not math.isfinite(self.offset):
             raise TypeError(f"Sigmoid: offset must be a finite number, got {self.offset!r}.")
         object.__setattr__(self, "offset", float(self.offset))
-
-    @property
-    def definite(self) -> bool:
-        return False
 
     def profile(self, u: Array) -> Array:
         return points.tanh(points.add(points.multiply(u, self.scale), self.offset))

@@ -62,10 +62,7 @@ class AdditiveChi2(Histograms):
     """
 
     level: ClassVar[float] = 0.0
-
-    @property
-    def definite(self) -> bool:
-        return False
+    definite: ClassVar[bool] = False
 
 
 @kernel

@@ -15,6 +15,8 @@ from gramian.kernels.objects import Precomputed
 from gramian.kernels.points import raw_rows
 from gramian.kernels.resolve import as_kernel
 
+Array = NDArray[np.float64]
+
 
 @dataclass(frozen=True)
 class MercerReport:
@@ -147,11 +149,11 @@ class MercerBasis:
 
     kernel: Kernel
     X: Any
-    eigenvalues: NDArray[np.float64]
-    vectors: NDArray[np.float64]
-    weights: NDArray[np.float64]
+    eigenvalues: Array
+    vectors: Array
+    weights: Array
 
-    def __call__(self, Z: Any = None) -> NDArray[np.float64]:
+    def __call__(self, Z: Any = None) -> Array:
         """Evaluate the eigenfunctions at any rows: Z (m, d) → (m, k)."""
         roots = np.sqrt(self.weights)[:, None]
         if Z is None and np.all(self.weights > 0):
@@ -159,7 +161,7 @@ class MercerBasis:
         K = self.kernel(self.X) if Z is None else self.kernel(Z, self.X)
         return np.asarray(K @ (roots * self.vectors / self.eigenvalues))
 
-    def coefficients(self, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
+    def coefficients(self, alpha: Array) -> Array:
         """Return the coordinates of f = Σ_i α_i k(x_i, ·) in the basis.
 
         Parameters
@@ -174,7 +176,7 @@ class MercerBasis:
         """
         return self.eigenvalues * (self().T @ alpha)
 
-    def norm(self, coefficients: NDArray[np.float64]) -> float:
+    def norm(self, coefficients: Array) -> float:
         """Return the norm of f = Σ_j f_j φ_j in the kernel's space: √(Σ f_j²/λ_j).
 
         Parameters

@@ -128,10 +128,7 @@ class Precomputed(Kernel):
     """
 
     sparse: ClassVar[bool] = True
-
-    @property
-    def definite(self) -> bool:
-        return False
+    definite: ClassVar[bool] = False
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
         X = points.vectors(X, kernel=self.name, sparse=True)
@@ -248,14 +245,11 @@ class Callable(Kernel):
     vectorized: bool = False
     sparse: ClassVar[bool] = True
     buffers: ClassVar[int] = 4  # a list of Python floats
+    definite: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not callable(self.f):
             raise TypeError(f"Callable: f must be a function of two objects, got {self.f!r}.")
-
-    @property
-    def definite(self) -> bool:
-        return False
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
         left = self._rows(X, "X")

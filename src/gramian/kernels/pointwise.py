@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import reduce
 from operator import mul
@@ -60,10 +59,6 @@ class Power(Pointwise):
     def _spectral(self, d: int) -> Mixture:
         return reduce(mul, [self.kernel._spectral(d)] * self.exponent)
 
-    @property
-    def amplitude(self) -> float:
-        return float(self.kernel.amplitude**self.exponent)
-
     def __repr__(self) -> str:
         return f"{self.kernel.bracketed(4)} ** {self.exponent}"
 
@@ -94,10 +89,6 @@ class Exp(Pointwise):
 
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         return self._sums_of_draws(rng.poisson(self.kernel.amplitude, size), d, rng)
-
-    @property
-    def amplitude(self) -> float:
-        return math.exp(self.kernel.amplitude)
 
     def normalized(self) -> NormalizedExp:  # type: ignore[override]
         """Return exp(k(x,z) - (k(x,x) + k(z,z))/2), which does not overflow where the exponential would.
@@ -165,10 +156,6 @@ class PolynomialOf(Pointwise):
             power = power * self.kernel._spectral(d) if j else power
             total = total + power * c
         return total
-
-    @property
-    def amplitude(self) -> float:
-        return float(sum(c * self.kernel.amplitude**j for j, c in enumerate(self.coefficients)))
 
     def __repr__(self) -> str:
         if self.coefficients_bounds != "fixed":

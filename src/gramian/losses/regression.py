@@ -124,12 +124,9 @@ class Quantile(_PiecewiseLinear):
         """One loss per quantile."""
         return tuple(Quantile(q) for q in self.q) if isinstance(self.q, tuple) else (self,)
 
-    @property
-    def _q(self) -> Any:
-        return np.asarray(self.q)
-
     def domain(self, y: Array) -> tuple[Array, Array]:
-        return np.zeros(np.shape(y)) - self._q, np.zeros(np.shape(y)) + 1.0 - self._q
+        q = np.asarray(self.q)
+        return np.zeros(np.shape(y)) - q, np.zeros(np.shape(y)) + 1.0 - q
 
     def inverse_link(self, f: Array) -> Array:
         return np.sort(f, axis=-1) if self.non_crossing and isinstance(self.q, tuple) else f

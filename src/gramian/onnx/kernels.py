@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from gramian import kernels as gk
 from gramian.kernels import Kernel
 from gramian.kernels.algebra import Product, Scaled, Sum
+from gramian.kernels.linear_map import Metric
 from gramian.kernels.maps import Columns, Composed, Normalized, NormalizedExp
-from gramian.kernels.metric import Metric
 from gramian.kernels.pointwise import Exp, PolynomialOf, Power
 from gramian.kernels.power_distance import PowerDistance
 

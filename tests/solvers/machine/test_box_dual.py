@@ -5,9 +5,9 @@ import pytest
 
 from gramian import losses
 from gramian.losses import Hinge, Huber
-from gramian.progress import Clock
 from gramian.solvers.machine import box_dual, newton, proximal
 from gramian.solvers.machine.data_term import DataFit, Tilted
+from gramian.solvers.machine.penalties import Goal
 from machine_problems import problem
 
 SUITED = [losses.Absolute(), losses.Quantile(0.3), losses.EpsilonInsensitive(0.2), losses.Hinge()]
@@ -20,17 +20,17 @@ def test_pair_steps_and_proximal_points_agree(loss, intercept, rng):
     if not box_dual.suits(p.fit, intercept):
         assert loss.tube() > 0
         return
-    options = {"intercept": intercept, "goal": 1e-9, "clock": Clock()}
+    goal = Goal("proximal", intercept=intercept, tol=1e-9, max_iter=10_000)
     start = rng.standard_normal((80, 1))  # any start will do
-    found = box_dual.minimise(p.space, p.fit, 1.0, start, max_iter=10_000, rounds=10_000, **options)
-    slow = proximal.minimise(p.space, p.fit, 1.0, newton.origin(p.fit, intercept), **options)
+    found = box_dual.minimise(p.space, p.fit, 1.0, start, goal, rounds=10_000)
+    slow = proximal.minimise(p.space, p.fit, 1.0, newton.origin(p.fit, intercept), goal)
     primal = [p.fit.value(each.at.f) + 0.5 * each.at.norm2 for each in (found, slow)]
     assert primal[0] == pytest.approx(primal[1], rel=1e-8)
     assert found.gap <= 1e-9 * primal[0]
     assert np.isfinite(p.fit.conjugate(found.u))  # the dual point is feasible
     # Where the budget ends first, proximal steps go on from there.
-    short = box_dual.minimise(p.space, p.fit, 1.0, start, max_iter=10_000, rounds=1, **options)
-    rest = proximal.minimise(p.space, p.fit, 1.0, short.at, **options)
+    short = box_dual.minimise(p.space, p.fit, 1.0, start, goal, rounds=1)
+    rest = proximal.minimise(p.space, p.fit, 1.0, short.at, goal)
     assert p.fit.value(rest.at.f) + 0.5 * rest.at.norm2 == pytest.approx(primal[1], rel=1e-8)
 
 

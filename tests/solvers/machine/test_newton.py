@@ -7,13 +7,16 @@ from gramian.losses import Huber, Logistic, Multinomial, Squared
 from gramian.progress import Clock
 from gramian.solvers.machine import newton
 from gramian.solvers.machine.newton import LARGE, System, Woodbury
+from gramian.solvers.machine.penalties import Goal
 from machine_problems import problem
 
 
 def test_least_squares_take_one_step(rng):
     p = problem(Squared(), rng)
     K, y, w = p.space.block(np.arange(60)), p.fit.y, p.fit.w[:, 0]
-    found = newton.minimise(p.space, p.fit, 1.0, newton.origin(p.fit, False), intercept=False, goal=1e-12)
+    found = newton.minimise(
+        p.space, p.fit, 1.0, newton.origin(p.fit, False), Goal("newton", intercept=False, tol=1e-12)
+    )
     # The loss is (f - y)² / 2 or (f - y)²: whichever, the gradient of the objective vanishes.
     assert np.abs(p.fit.gradient(K @ found.at.alpha) + found.at.alpha).max() < 1e-9 * np.abs(w[:, None] * y).max()
     assert found.steps <= 2
@@ -24,7 +27,7 @@ def test_newton_gap_is_the_fenchel_young_gap(rng):
     mu = 1e-3 * p.total
     start = newton.origin(p.fit, True)
     for steps in range(4):
-        found = newton.minimise(p.space, p.fit, mu, start, intercept=True, goal=0.0, max_iter=steps)
+        found = newton.minimise(p.space, p.fit, mu, start, Goal("newton", tol=0.0, max_iter=steps))
         primal = p.fit.value(found.at.f) + 0.5 * mu * found.at.norm2
         dual = -p.fit.conjugate(found.u) - 0.5 * float(np.sum(found.u * found.Ku)) / mu
         assert found.gap == pytest.approx(primal - dual, rel=1e-6, abs=1e-12)

@@ -6,6 +6,7 @@ import pytest
 from gramian.losses import Absolute, EpsilonInsensitive, Hinge, Logistic, Quantile
 from gramian.progress import Clock
 from gramian.solvers.machine import newton, proximal
+from gramian.solvers.machine.penalties import Goal
 from machine_problems import problem
 from reference_machine import hinge_dual, hinge_objective
 
@@ -15,7 +16,7 @@ def test_the_hinge_by_coordinate_ascent(rng):
     K, y = p.space.block(np.arange(40)), p.fit.y[:, 0]
     equal = type(p.fit)(p.fit.loss, p.fit.y, np.full(40, 1 / 40))
     start = newton.origin(equal, False)
-    found = proximal.minimise(p.space, equal, 0.05, start, intercept=False, goal=1e-10)
+    found = proximal.minimise(p.space, equal, 0.05, start, Goal("proximal", intercept=False, tol=1e-10))
     least = hinge_objective(K, y, hinge_dual(K, y, 0.05), 0.05)
     assert hinge_objective(K, y, found.at.alpha[:, 0], 0.05) == pytest.approx(least, rel=1e-6)
 
@@ -25,7 +26,7 @@ def test_the_hinge_by_coordinate_ascent(rng):
 def test_the_gap_holds_and_the_dual_point_is_feasible(loss, intercept, rng):
     p = problem(loss, rng)
     start = newton.origin(p.fit, intercept)
-    found = proximal.minimise(p.space, p.fit, 1.0, start, intercept=intercept, goal=1e-9)
+    found = proximal.minimise(p.space, p.fit, 1.0, start, Goal("proximal", intercept=intercept, tol=1e-9))
     K = p.space.block(np.arange(60))
     primal = p.fit.value(K @ found.at.alpha + found.at.b) + 0.5 * float(np.sum(found.at.alpha * (K @ found.at.alpha)))
     dual = -p.fit.conjugate(found.u) - 0.5 * float(np.sum(found.u * (K @ found.u)))
@@ -37,5 +38,5 @@ def test_the_gap_holds_and_the_dual_point_is_feasible(loss, intercept, rng):
 def test_an_expired_clock_stops_it(rng):
     p = problem(Hinge(), rng)
     start = newton.origin(p.fit, True)
-    found = proximal.minimise(p.space, p.fit, 1.0, start, intercept=True, goal=1e-8, clock=Clock(1e-9))
+    found = proximal.minimise(p.space, p.fit, 1.0, start, Goal("proximal", tol=1e-8, clock=Clock(1e-9)))
     assert "max_time" in found.why

@@ -26,12 +26,12 @@ from gramian.estimators.svm import svm_path
 from gramian.features.nystrom import Nystroem
 from gramian.features.polynomial import PolynomialMap
 from gramian.kernels import RBF, Kernel, Laplace, Linear, Matern, PowerExponential, Scaled, White
-from gramian.kernels.metric import Metric
+from gramian.kernels.linear_map import Metric
 from gramian.progress import Clock
 from gramian.resources import one_blas_thread, random_of
 from gramian.solvers.gp.evidence import WeightedEvidence, signal_and_noise
 from gramian.solvers.gp.hyperparameters import learn_from_rows, widened
-from gramian.solvers.gp.metric import Climb, MetricEvidence, Prior, agop_round, climb
+from gramian.solvers.gp.metric_learning import Climb, MetricEvidence, Prior, agop_round, climb
 
 Array = NDArray[np.float64]
 

@@ -19,6 +19,8 @@ from gramian.kernels.distances import EPS
 from gramian.kernels.points import Points, is_sparse, to_numpy
 from gramian.resources import readable
 
+Array = NDArray[np.float64]
+
 DEEPEST = 24
 """With more inputs, double precision is faster by matrix products than by a generated kernel."""
 WIDEST = {False: 128, True: 16}
@@ -90,7 +92,7 @@ class Card:
                         out[rows] = to_numpy(tile)
         return out
 
-    def product(self, A: Points, B: Points, V: NDArray[Any], flipped: bool) -> NDArray[np.float64]:
+    def product(self, A: Points, B: Points, V: NDArray[Any], flipped: bool) -> Array:
         """Return ``K(A, B) @ V``, or ``K(A, B).T @ V`` where flipped; in the precision of V."""
         with self._room(A, B):
             total = self.multiply(A, B, self._on_card(V), V.dtype == np.float64, flipped)
@@ -135,9 +137,7 @@ class Card:
             for rows in self.tiles(A, B):
                 store[places[rows]] = self.kernel.tile(A[rows], B)
 
-    def sum_of_rows(
-        self, store: torch.Tensor, slots: NDArray[np.intp], weights: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def sum_of_rows(self, store: torch.Tensor, slots: NDArray[np.intp], weights: Array) -> Array:
         """Return Σ_k weights_k store[slots_k]: store (capacity, m), slots and weights (r,) → (m,)."""
         with room(self.device, f"the sum of {len(slots):,} cached rows"):
             places, w = (torch.as_tensor(part, device=self.device) for part in (slots, weights))
@@ -146,7 +146,7 @@ class Card:
                 total += w[part] @ store[places[part]]
             return to_numpy(total)
 
-    def eigh(self, matrix: NDArray[np.float64], rank: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def eigh(self, matrix: Array, rank: int) -> tuple[Array, Array]:
         """Return the largest eigenvalues of a symmetric matrix, ascending, and their vectors: matrix (n, n)."""
         with room(self.device, f"the eigenvectors of {len(matrix):,} rows"):
             values, vectors = torch.linalg.eigh(self._on_card(matrix))
@@ -157,11 +157,9 @@ class Card:
         return max([*own, *map(self._inputs, A.children)], default=0)
 
     def _runs_triton(self) -> bool:
-        if self.device.type == "cuda":
-            return True
-        return os.environ.get("TRITON_INTERPRET") == "1"
+        return self.device.type == "cuda" or os.environ.get("TRITON_INTERPRET") == "1"
 
-    def vjp(self, A: Points, B: Points, W: NDArray[Any]) -> NDArray[np.float64]:
+    def vjp(self, A: Points, B: Points, W: NDArray[Any]) -> Array:
         """Return Σ_ij W_ij ∂K_ij/∂theta, by panels: W (n, m) → (p,)."""
         with self._room(A, B):
             panels = self.tiles(A, B, DERIVATIVE_TILES)
@@ -185,13 +183,13 @@ class Card:
 
         return CardPreconditioner(self, A, B, ridges, scale, narrow, random_state)
 
-    def factor(self, A: Points, B: Points, scale: NDArray[np.float64], ridge: Any, Q: Any = None) -> Any:
+    def factor(self, A: Points, B: Points, scale: Array, ridge: Any, Q: Any = None) -> Any:
         """Return the factor of ``S K S + D``, beside a trend Q: scale (n, 1), ridge (n,) or a number, Q (n, q)."""
         from gramian.gram.gpu.factor import CardFactor
 
         return CardFactor(self, A, B, scale, ridge, Q)
 
-    def solver(self, A: Points, B: Points, scale: NDArray[np.float64], ridge: Any) -> Any:
+    def solver(self, A: Points, B: Points, scale: Array, ridge: Any) -> Any:
         """Return a factor for solves and variances: in single precision, refined, where float64 does not fit."""
         from gramian.gram.gpu.refined import RefinedFactor
 
@@ -216,7 +214,7 @@ class Symmetric:
     nbytes = 0
     described = "products fused on a GPU"
 
-    def __matmul__(self, V: NDArray[Any]) -> NDArray[np.float64]:
+    def __matmul__(self, V: NDArray[Any]) -> Array:
         """``K @ V`` in the precision of V (n, k)."""
         return self.engine.product(self.A, self.B, V, False)
 

@@ -14,6 +14,8 @@ from gramian.gram.threads import DERIVATIVE_TILES
 from gramian.kernels.points import Points, to_numpy
 from gramian.resources import readable, run, spans
 
+Array = NDArray[np.float64]
+
 STRIP = 2048
 """Columns of L⁻¹ that are computed at a time."""
 
@@ -27,9 +29,7 @@ class CardFactor:
     jitter = tau = 0.0
     dtype = torch.float64
 
-    def __init__(
-        self, engine: Card, A: Points, B: Points, scale: NDArray[np.float64], ridge: Any, Q: Any = None
-    ) -> None:
+    def __init__(self, engine: Card, A: Points, B: Points, scale: Array, ridge: Any, Q: Any = None) -> None:
         self.engine, self.A, self.B, self.n = engine, A, B, len(A)
         self.Q = None if Q is None else torch.as_tensor(Q, device=engine.device)
         self.ridge = torch.as_tensor(np.full(self.n, ridge, dtype=np.float64), device=engine.device)
@@ -80,7 +80,7 @@ class CardFactor:
         """Free the card's memory; the factor cannot be used afterwards."""
         del self.lower
 
-    def to_host(self) -> NDArray[np.float64]:
+    def to_host(self) -> Array:
         """Return L in the host's memory, by panels: → (n, n)."""
         out, panels = np.empty((self.n, self.n)), spans(self.n, STRIP)
         run(lambda rows: out[rows].fill(0.0), panels, self.engine.workers)  # new pages take longer than the copy
@@ -96,13 +96,13 @@ class CardFactor:
         """Return log det(S K S + D)."""
         return 2.0 * float(self.lower.diagonal().log().sum())
 
-    def solve(self, B: NDArray[Any]) -> NDArray[np.float64]:
+    def solve(self, B: NDArray[Any]) -> Array:
         """Return the solution Z of ``(S K S + D) Z = B``: B (n,) or (n, k)."""
         right = torch.as_tensor(B, device=self.lower.device).reshape(self.n, -1)
         half = torch.linalg.solve_triangular(self.lower, right, upper=False)
         return to_numpy(torch.linalg.solve_triangular(self.lower.T, half, upper=True)).reshape(B.shape)
 
-    def __matmul__(self, V: NDArray[Any]) -> NDArray[np.float64]:
+    def __matmul__(self, V: NDArray[Any]) -> Array:
         """Multiply the matrix that was factorised by V, from the kernel itself: V (n, k)."""
         return to_numpy(self._times(torch.as_tensor(V, device=self.lower.device)))
 
@@ -114,12 +114,12 @@ class CardFactor:
         product = self.scale * product + self.ridge[:, None] * V
         return product - Q @ (Q.T @ product - self.tau * inside)
 
-    def whiten(self, K: NDArray[np.float64]) -> NDArray[np.float64]:
+    def whiten(self, K: Array) -> Array:
         """Return ``L⁻¹ Kᵀ``: K (m, n) → (n, m)."""
         right = torch.as_tensor(K, device=self.lower.device).T
         return to_numpy(torch.linalg.solve_triangular(self.lower, right, upper=False))
 
-    def explained(self, cross: Any) -> NDArray[np.float64]:
+    def explained(self, cross: Any) -> Array:
         """Return the diagonal of ``K S A⁻¹ S Kᵀ`` for the ``Gram`` K of new rows with these: → (m,)."""
         new, engine = cross._A, cross.engine
         out = torch.empty(len(new), dtype=torch.float64, device=self.lower.device)
@@ -129,7 +129,7 @@ class CardFactor:
                 out[rows] = (left * right).sum(dim=0)
         return to_numpy(out)
 
-    def explained_jointly(self, K: NDArray[np.float64]) -> NDArray[np.float64]:
+    def explained_jointly(self, K: Array) -> Array:
         """Return ``K A⁻¹ Kᵀ``: K (m, n) → (m, m)."""
         with room(self.engine.device, f"the covariance of {len(K):,} rows"):
             left, right = self._halves(torch.as_tensor(K, device=self.lower.device))
@@ -141,7 +141,7 @@ class CardFactor:
         white = torch.linalg.solve_triangular(self.lower, K.T, upper=False)
         return white, white
 
-    def evidence_vjp(self, left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+    def evidence_vjp(self, left: Array, right: Array) -> Array:
         """Return ``½ Σ W ∘ ∂K/∂theta`` with ``W = left rightᵀ - S A⁻¹ S``, by panels: left, right (n, t) → (p,).
 
         The factor is overwritten by the lower half of the inverse.
@@ -176,11 +176,11 @@ class CardFactor:
             A[r, : r.stop] = A[r, r].T @ A[r, : r.stop] + A[r.stop :, r].T @ A[r.stop :, : r.stop]
         return A
 
-    def inverted_diagonal(self) -> NDArray[np.float64]:
+    def inverted_diagonal(self) -> Array:
         """Return the diagonal of the inverse, after ``invert``: → (n,)."""
         return to_numpy(self.lower.diagonal().clone())
 
-    def inverse_diagonal(self) -> NDArray[np.float64]:
+    def inverse_diagonal(self) -> Array:
         """Return the diagonal of the inverse, by strips of L⁻¹: → (n,)."""
         out = torch.empty(self.n, dtype=torch.float64, device=self.lower.device)
         for columns in spans(self.n, STRIP):

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from gramian.gram.gpu.cuda import panels, room
 from gramian.kernels.points import to_numpy
 
+Array = NDArray[np.float64]
+
 COPIES = 5
 """Arrays of a block that are alive at once, about: joint densities, posteriors and their intermediates."""
 
@@ -21,10 +23,10 @@ COPIES = 5
 class Densities:
     """``log π_k N(x | μ_k, Σ_k)`` of all components, from natural parameters or from whitened residuals."""
 
-    means: NDArray[np.float64]  # (K, d)
-    factors: NDArray[np.float64]  # (K, d, d), or (K, d) where they are diagonal: P with ``Σ⁻¹ = P Pᵀ``
-    constants: NDArray[np.float64]  # (K,): At the means
-    natural: NDArray[np.float64] | None  # (K, 1 + d + Q): Of ``(1, x, quadratics)``, where that loses no digits
+    means: Array  # (K, d)
+    factors: Array  # (K, d, d), or (K, d) where they are diagonal: P with ``Σ⁻¹ = P Pᵀ``
+    constants: Array  # (K,): At the means
+    natural: Array | None  # (K, 1 + d + Q): Of ``(1, x, quadratics)``, where that loses no digits
     least: float  # In place of log 0
 
     @property
@@ -42,9 +44,7 @@ class CardMixtureRows:
             self.X = torch.as_tensor(np.ascontiguousarray(X), device=device)  # in their own precision
             self.centre, self.weights = self._put(centre), None if weights is None else self._put(weights)
 
-    def sums(
-        self, of: Densities, hard: bool, origin: NDArray[np.float64] | None
-    ) -> tuple[NDArray[np.float64], list[float]]:
+    def sums(self, of: Densities, hard: bool, origin: Array | None) -> tuple[Array, list[float]]:
         """Return the expected moments, about an origin (K, d), and log-likelihood, entropy and divergence: (K, ·)."""
         seen_from = None if origin is None else self._put(origin)
         moments: Any = 0.0

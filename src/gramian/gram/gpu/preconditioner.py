@@ -13,6 +13,8 @@ from gramian.gram.gpu.cuda import room
 from gramian.gram.gpu.engine import Card
 from gramian.kernels.points import Points, to_numpy
 
+Array = NDArray[np.float64]
+
 ROOTS, FIRST = 10, 4096
 """Landmarks in units of √n, and at most, of the first draw."""
 DIGITS = 10.0
@@ -35,8 +37,8 @@ class CardPreconditioner:
         engine: Card,
         A: Points,
         B: Points,
-        ridges: NDArray[np.float64],
-        scale: NDArray[np.float64],
+        ridges: Array,
+        scale: Array,
         narrow: bool,
         random_state: Any = None,
     ) -> None:
@@ -77,7 +79,7 @@ class CardPreconditioner:
         core.diagonal().add_(1.0)
         return torch.linalg.cholesky(core)
 
-    def solve(self, R: NDArray[np.float64], ridges: NDArray[np.float64]) -> NDArray[np.float64]:
+    def solve(self, R: Array, ridges: Array) -> Array:
         """Solve for every column with its own μ: R (n, k), ridges (k,) → (n, k)."""
         with room(self.engine.device, f"a preconditioned step of {R.shape[0]:,} rows"):
             Z = torch.as_tensor(R, device=self.engine.device)
@@ -89,7 +91,7 @@ class CardPreconditioner:
             return to_numpy(Z)
 
 
-def best_rank(pivots: NDArray[np.float64], n: int, ridge: float, most: int) -> int:
+def best_rank(pivots: Array, n: int, ridge: float, most: int) -> int:
     """Return how many uniform landmarks are best, at least r, from the diagonal of the Cholesky factor of r of them.
 
     The square of the last pivot is what r landmarks leave of k(x, x) at a new row, ρ; the largest eigenvalue that they

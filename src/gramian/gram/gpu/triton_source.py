@@ -12,28 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from gramian.kernels import (
-    RBF,
-    Composed,
-    Constant,
-    Exp,
-    Kernel,
-    Laplace,
-    Linear,
-    Matern,
-    Metric,
-    Normalized,
-    Periodic,
-    Polynomial,
-    PolynomialOf,
-    Power,
-    PowerExponential,
-    Product,
-    RationalQuadratic,
-    Scaled,
-    Sum,
-    White,
-)
+from gramian import kernels
+from gramian.kernels import Kernel
 from gramian.kernels.maps import NormalizedExp
 from gramian.kernels.points import Points
 from gramian.kernels.radial import RBF_NU
@@ -135,8 +115,9 @@ def ungenerated(kernel: Kernel) -> str:
 
 def generated(kernel: Kernel) -> bool:
     """Whether source can be written for every part of a kernel."""
-    known = type(kernel) in WRITERS and (not isinstance(kernel, Matern) or kernel.nu in HALVES or kernel.nu > RBF_NU)
-    return known and all(map(generated, kernel.children))
+    if isinstance(kernel, kernels.Matern) and not (kernel.nu in HALVES or kernel.nu > RBF_NU):
+        return False
+    return type(kernel) in WRITERS and all(map(generated, kernel.children))
 
 
 # ---- functions of a distance ------------------------------------------------------------------------------------
@@ -204,16 +185,12 @@ def _power_distance(kernel: Any, A: Points, B: Points, path: Any, to: Expression
 # ---- functions of an inner product ------------------------------------------------------------------------------
 
 
-def _inner(A: Points, B: Points, path: Any, to: Expression) -> str:
+def _linear(kernel: Any, A: Points, B: Points, path: Any, to: Expression) -> str:
     return f"t{to.pair('inner', path, A, B)[0]}"
 
 
-def _linear(kernel: Any, A: Points, B: Points, path: Any, to: Expression) -> str:
-    return _inner(A, B, path, to)
-
-
 def _polynomial(kernel: Any, A: Points, B: Points, path: Any, to: Expression) -> str:
-    base = to.let(f"{_inner(A, B, path, to)} * {to.number(kernel.scale)} + {to.number(kernel.offset)}")
+    base = to.let(f"{_linear(kernel, A, B, path, to)} * {to.number(kernel.scale)} + {to.number(kernel.offset)}")
     return _natural_power(base, kernel.degree, to)
 
 
@@ -226,102 +203,51 @@ def _natural_power(base: str, exponent: int, to: Expression) -> str:
     return to.let(f"{square} * {base}") if exponent % 2 else square
 
 
-# ---- constants --------------------------------------------------------------------------------------------------
-
-
-def _constant(kernel: Any, A: Points, B: Points, path: Any, to: Expression) -> str:
-    return to.number(kernel.value)
-
-
-def _white(kernel: Any, A: Points, B: Points, path: Any, to: Expression) -> str:
-    return to.number(0.0)  # the diagonal is added outside
-
-
 # ---- functions of other kernels ---------------------------------------------------------------------------------
 
 
-def _operands(kernel: Any, A: Points, B: Points, path: Any, to: Expression) -> list[str]:
-    return [_write(*each, path, to) for each in zip(kernel.children, A.children, B.children, strict=True)]
+def _compound(kernel: Any, A: Points, B: Points, path: Any, to: Expression) -> str:
+    """A function of the operands' values, from ``COMPOUNDS``; a map before the operand makes another metric."""
+    mapped = [getattr(kernel, name) for name in ("phi", "L") if hasattr(kernel, name)]
+    each = zip(kernel.children, A.children, B.children, strict=True)
+    inside = [_write(*operand, (*path, *mapped), to) for operand in each]
+    if A.parts and not mapped:  # numbers per row
+        inside += [f"a{len(to.scales)}[:, None]", f"b{len(to.scales)}[None, :]"]
+        to.scales.append((A.parts[0], B.parts[0]))
+    return COMPOUNDS[type(kernel)](kernel, to, *inside)
 
 
-def _sum(kernel: Any, *rest: Any) -> str:
-    return rest[-1].let("{} + {}".format(*_operands(kernel, *rest)))
-
-
-def _product(kernel: Any, *rest: Any) -> str:
-    return rest[-1].let("{} * {}".format(*_operands(kernel, *rest)))
-
-
-def _scaled(kernel: Any, *rest: Any) -> str:
-    (inside,), to = _operands(kernel, *rest), rest[-1]
-    return to.let(f"{inside} * {to.number(kernel.factor)}")
-
-
-def _power(kernel: Any, *rest: Any) -> str:
-    (inside,) = _operands(kernel, *rest)
-    return _natural_power(inside, kernel.exponent, rest[-1])
-
-
-def _exp(kernel: Any, *rest: Any) -> str:
-    (inside,) = _operands(kernel, *rest)
-    return rest[-1].exp(inside)
-
-
-def _polynomial_of(kernel: Any, *rest: Any) -> str:
-    (inside,), to = _operands(kernel, *rest), rest[-1]
+def _polynomial_of(kernel: Any, to: Expression, inside: str) -> str:
     *lower, total = map(to.number, kernel.coefficients)
     for c in reversed(lower):
         total = to.let(f"{total} * {inside} + {c}")
     return total
 
 
-def _row_scale(A: Points, B: Points, to: Expression) -> tuple[str, str]:
-    to.scales.append((A.parts[0], B.parts[0]))
-    place = len(to.scales) - 1
-    return f"a{place}[:, None]", f"b{place}[None, :]"
-
-
-def _normalized(kernel: Any, A: Points, B: Points, path: Any, to: Expression) -> str:
-    (inside,) = _operands(kernel, A, B, path, to)
-    a, b = _row_scale(A, B, to)
-    return to.let(f"{inside} * {a} * {b}")
-
-
-def _normalized_exp(kernel: Any, A: Points, B: Points, path: Any, to: Expression) -> str:
-    (inside,) = _operands(kernel, A, B, path, to)
-    a, b = _row_scale(A, B, to)
-    return to.exp(f"{inside} - {a} - {b}")
-
-
-def _composed(kernel: Any, A: Points, B: Points, path: Any, to: Expression) -> str:
-    (inside,) = _operands(kernel, A, B, (*path, kernel.phi), to)
-    return inside
-
-
-def _metric(kernel: Any, A: Points, B: Points, path: Any, to: Expression) -> str:
-    (inside,) = _operands(kernel, A, B, (*path, kernel.L), to)
-    return inside
-
-
-WRITERS: dict[type[Kernel], Callable[..., str]] = {
-    RBF: _rbf,
-    Matern: _matern,
-    RationalQuadratic: _rational_quadratic,
-    Periodic: _periodic,
-    Laplace: _power_distance,
-    PowerExponential: _power_distance,
-    Linear: _linear,
-    Polynomial: _polynomial,
-    Constant: _constant,
-    White: _white,
-    Sum: _sum,
-    Product: _product,
-    Scaled: _scaled,
-    Power: _power,
-    Exp: _exp,
-    PolynomialOf: _polynomial_of,
-    Normalized: _normalized,
-    NormalizedExp: _normalized_exp,
-    Composed: _composed,
-    Metric: _metric,
+COMPOUNDS: dict[type[Kernel], Callable[..., str]] = {
+    kernels.Sum: lambda kernel, to, a, b: to.let(f"{a} + {b}"),
+    kernels.Product: lambda kernel, to, a, b: to.let(f"{a} * {b}"),
+    kernels.Scaled: lambda kernel, to, k: to.let(f"{k} * {to.number(kernel.factor)}"),
+    kernels.Power: lambda kernel, to, k: _natural_power(k, kernel.exponent, to),
+    kernels.Exp: lambda kernel, to, k: to.exp(k),
+    kernels.PolynomialOf: _polynomial_of,
+    kernels.Normalized: lambda kernel, to, k, a, b: to.let(f"{k} * {a} * {b}"),
+    NormalizedExp: lambda kernel, to, k, a, b: to.exp(f"{k} - {a} - {b}"),
+    kernels.Composed: lambda kernel, to, k: k,
+    kernels.Metric: lambda kernel, to, k: k,
 }
+"""Functions of the operands' values."""
+WRITERS: dict[type[Kernel], Callable[..., str]] = {
+    kernels.RBF: _rbf,
+    kernels.Matern: _matern,
+    kernels.RationalQuadratic: _rational_quadratic,
+    kernels.Periodic: _periodic,
+    kernels.Laplace: _power_distance,
+    kernels.PowerExponential: _power_distance,
+    kernels.Linear: _linear,
+    kernels.Polynomial: _polynomial,
+    kernels.Constant: lambda kernel, A, B, path, to: to.number(kernel.value),
+    kernels.White: lambda kernel, A, B, path, to: to.number(0.0),  # the diagonal is added outside
+    **dict.fromkeys(COMPOUNDS, _compound),
+}
+"""How each kernel is written; those of ``COMPOUNDS`` by their operands."""

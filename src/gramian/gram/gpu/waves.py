@@ -11,14 +11,16 @@ from numpy.typing import NDArray
 from gramian.gram.gpu.cuda import KINDS, panels, room
 from gramian.kernels.points import to_numpy
 
+Array = NDArray[np.float64]
+
 
 def waves(
     X: NDArray[Any],
-    W: NDArray[np.float64],
-    offset: NDArray[np.float64],
+    W: Array,
+    offset: Array,
     scale: float,
     size: int,
-    center: NDArray[np.float64],
+    center: Array,
     device: torch.device,
 ) -> NDArray[Any]:
     """Return the first ``size`` columns of ``scale · (cos P, sin P)``, ``P = (X - center) @ W + offset``."""

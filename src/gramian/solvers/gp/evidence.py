@@ -27,6 +27,8 @@ from gramian.resources import memory_budget, one_blas_thread, readable, run, spa
 from gramian.solvers.linear.cholesky import BLOCK, Factor, NotPositiveDefiniteError, cholesky
 from gramian.solvers.linear.trend import TrendBasis
 
+Array = NDArray[np.float64]
+
 JITTER_LIMIT = 1e-6
 """The largest jitter while hyperparameters are learned, relative to the mean of the diagonal."""
 
@@ -41,7 +43,7 @@ class Evidence:
     """The log evidence at one kernel."""
 
     value: float  # log p(y | X, theta), summed over targets; ``-inf`` where K + D is not positive definite
-    gradient: NDArray[np.float64] | None  # (p,): The derivative by ``kernel.theta``, if asked for
+    gradient: Array | None  # (p,): The derivative by ``kernel.theta``, if asked for
     jitter: float  # What was added to the diagonal to make K + D positive definite
 
 
@@ -54,8 +56,8 @@ class LogEvidence:
     def __init__(
         self,
         X: Any,
-        Y: NDArray[np.float64],
-        noise: float | NDArray[np.float64],
+        Y: Array,
+        noise: float | Array,
         memory: int | str | None = None,
         n_jobs: int | None = None,
         trend: TrendBasis | None = None,
@@ -110,9 +112,7 @@ class LogEvidence:
         factor = cholesky(K, jitter_limit=JITTER_LIMIT)
         return points, factor, tau + factor.jitter
 
-    def _slope(
-        self, kernel: Kernel, points: Any, factor: Any, left: NDArray[np.float64], right: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _slope(self, kernel: Kernel, points: Any, factor: Any, left: Array, right: Array) -> tuple[Array, Array]:
         """The derivative by theta, and the diagonal of (K + D)⁻¹; the factor cannot be used afterwards."""
         t = self.Y.shape[1]
         if points is None:
@@ -127,15 +127,7 @@ class WeightedEvidence(LogEvidence):
     The noise is the last term of the kernels that it is called with.
     """
 
-    def __init__(
-        self,
-        X: Any,
-        Y: NDArray[np.float64],
-        weights: NDArray[np.float64],
-        memory: int | str | None = None,
-        n_jobs: int | None = None,
-        device: str | None = None,
-    ) -> None:
+    def __init__(self, X: Any, Y: Array, weights: Array, memory: Any = None, n_jobs: Any = None, device: Any = None):
         super().__init__(X, Y, 0.0, memory, n_jobs, device=device)
         self.weights = weights
 
@@ -143,7 +135,7 @@ class WeightedEvidence(LogEvidence):
         value, slope, by_noise = self.beside_noise(*signal_and_noise(kernel))
         return Evidence(value, np.append(slope, by_noise) if gradient else None, 0.0)
 
-    def beside_noise(self, kernel: Kernel, noise: float) -> tuple[float, NDArray[np.float64], float]:
+    def beside_noise(self, kernel: Kernel, noise: float) -> tuple[float, Array, float]:
         """Return the evidence of a kernel plus noise, and its gradients by the kernel and by the log of the noise."""
         n, t = self.Y.shape
         self.noise = noise / self.weights
@@ -160,9 +152,7 @@ class WeightedEvidence(LogEvidence):
         return value, slope, 0.5 * float(self.noise @ own) - 0.5 * t * extra
 
 
-def covariance_into(
-    K: NDArray[np.float64], kernel: Kernel, points: tuple[Points, Points], workers: int
-) -> NDArray[np.float64]:
+def covariance_into(K: Array, kernel: Kernel, points: tuple[Points, Points], workers: int) -> Array:
     """Write K of prepared rows into an array, and return it; only half is computed: K (n, n)."""
     terms = list(_terms(kernel, *points))
     signal = [term for term in terms if not isinstance(term[0], White)] or terms
@@ -198,7 +188,7 @@ def contrasts(trend: TrendBasis | None, tau: float, targets: int) -> float:
     return 0.5 * targets * q * math.log(2.0 * math.pi * tau) if q else 0.0
 
 
-def card_factor(gram: Gram, noise: float | NDArray[np.float64], trend: TrendBasis | None = None) -> Any:
+def card_factor(gram: Gram, noise: float | Array, trend: TrendBasis | None = None) -> Any:
     """Return the factor of K + D on a GPU, any trend projected out, with as little jitter as possible: noise (n,)."""
     n = gram.shape[0]
     assert gram.card is not None
@@ -212,7 +202,7 @@ def card_factor(gram: Gram, noise: float | NDArray[np.float64], trend: TrendBasi
     return factor
 
 
-def refined_card_factor(gram: Gram, noise: float | NDArray[np.float64]) -> Any:
+def refined_card_factor(gram: Gram, noise: float | Array) -> Any:
     """Return a factor of K + D on a GPU in single precision, whose solutions are refined: noise (n,)."""
     assert gram.card is not None
     factor = gram.card.solver(gram._A, gram._B, np.ones((gram.shape[0], 1)), noise)
@@ -221,7 +211,7 @@ def refined_card_factor(gram: Gram, noise: float | NDArray[np.float64]) -> Any:
     return factor
 
 
-def square_arrays(n: int, count: int, memory: int, instead: str) -> NDArray[np.float64]:
+def square_arrays(n: int, count: int, memory: int, instead: str) -> Array:
     """Return arrays for the evidence of n rows, or raise if they exceed ``memory``: → (count, n, n)."""
     needed = 8 * count * n * n
     if needed > memory:
@@ -232,7 +222,7 @@ def square_arrays(n: int, count: int, memory: int, instead: str) -> NDArray[np.f
     return np.empty((count, n, n))
 
 
-def inverse_below(factor: Factor) -> NDArray[np.float64]:
+def inverse_below(factor: Factor) -> Array:
     """Turn a Cholesky factor into the inverse of its matrix, in the same memory, on and below the diagonal."""
     A = factor.packed
     if A.shape[0] <= LAPACK_ROWS:
@@ -255,15 +245,15 @@ def inverse_below(factor: Factor) -> NDArray[np.float64]:
 def lower_vjp(
     kernel: Kernel,
     points: tuple[Points, Points],
-    inverse: NDArray[np.float64],
-    left: NDArray[np.float64],
-    right: NDArray[np.float64],
+    inverse: Array,
+    left: Array,
+    right: Array,
     workers: int,
-) -> NDArray[np.float64]:
+) -> Array:
     """Return ``½ Σ W ∘ ∂K/∂theta`` for the symmetric ``W = L Rᵀ - A⁻¹``, from the lower triangle of A⁻¹ alone."""
     A, B = points
 
-    def panel(rows: slice) -> NDArray[np.float64]:
+    def panel(rows: slice) -> Array:
         W = left[rows] @ right[: rows.stop].T
         W -= inverse[rows, : rows.stop]
         corner = W[:, rows.start :]
@@ -282,7 +272,7 @@ def panels(n: int) -> list[slice]:
     return spans(n, PANEL if n > 2 * PANEL else n)[::-1]
 
 
-def evidence_value(factor: Any, Y: NDArray[np.float64], alpha: NDArray[np.float64]) -> float:
+def evidence_value(factor: Any, Y: Array, alpha: Array) -> float:
     """Return the log evidence from a factor of K + D and the solution of ``(K + D) α = Y``: Y (n, t), alpha (n, t)."""
     n, t = Y.shape
     return float(-0.5 * np.vdot(Y, alpha) - 0.5 * t * (factor.logdet() + n * math.log(2.0 * math.pi)))

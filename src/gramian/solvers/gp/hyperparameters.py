@@ -20,7 +20,9 @@ from gramian.kernels.tunable import FREE
 from gramian.progress import Clock, Tick, silent
 from gramian.solvers.gp.evidence import signal_and_noise
 
-Theta = NDArray[np.float64]
+Array = NDArray[np.float64]
+
+Theta = Array
 Objective = Callable[[Theta], tuple[float, Theta]]
 """From theta to the value to maximise, and its gradient."""
 Optimizer = Callable[..., tuple[Theta, float]]
@@ -98,7 +100,7 @@ class Optimum:
     value: float  # The value; ``-inf`` if no start had a finite one
     slope: Theta  # (p,): The gradient; at an active bound it points outwards
     certificate: Certificate  # Of kind ``"evidence"``: ``primal`` is the value
-    curvature: NDArray[np.float64] | None = None  # (p, p): Minus the Hessian, if asked for
+    curvature: Array | None = None  # (p, p): Minus the Hessian, if asked for
 
     def certified(self, solved: Certificate) -> Certificate:
         """Return the certificate combined with that of the posterior."""
@@ -204,7 +206,7 @@ def learn(
 def maximise(
     objective: Objective,
     starts: Sequence[Theta],
-    bounds: NDArray[np.float64],
+    bounds: Array,
     *,
     screen: Objective | None = None,
     value: Callable[[Theta], float] | None = None,
@@ -214,7 +216,7 @@ def maximise(
     max_iter: int = 1000,
     thorough: bool = True,
     share: float = 1.0,
-    bent: NDArray[np.float64] | None = None,
+    bent: Array | None = None,
     curved: bool = False,
     clock: Clock | None = None,
     tick: Tick = silent,
@@ -256,14 +258,14 @@ class _Climb:
     """The maximisation of one objective: its tolerances, count of steps, and clock."""
 
     def __init__(
-        self, objective: Objective, bounds: NDArray[np.float64], flat: float, max_iter: int, clock: Clock, tick: Tick
+        self, objective: Objective, bounds: Array, flat: float, max_iter: int, clock: Clock, tick: Tick
     ) -> None:
         self.objective, self.bounds, self.clock, self.tick = objective, bounds, clock, tick
         self.flat, self.max_iter = flat, max_iter
         self.iterations, self.aim, self.polish = 0, AIM, POLISHED
         self.plateau = False  # whether the last Hessian is as good as zero along a parameter
         self.known: list[Theta] = []  # ends of earlier climbs; a climb that comes near one of them stops
-        self.bent: tuple[Theta, NDArray[np.float64]] | None = None  # an end, and about minus the Hessian there
+        self.bent: tuple[Theta, Array] | None = None  # an end, and about minus the Hessian there
 
     def ranked(self, starts: list[Theta], screen: Objective, share: float) -> list[Theta]:
         """The ends of rough climbs on a cheaper objective, the highest first, where the Hessian is estimated."""
@@ -331,7 +333,7 @@ class _Climb:
     def polished(self, run: _Run, flat: float) -> _Run:
         """Newton steps while they lower the slope; one Hessian serves as long as they lower it much."""
         steps = NEWTON_STEPS if math.isfinite(run.value) and not run.limited else 0
-        B: NDArray[np.float64] | None = None
+        B: Array | None = None
         for _ in range(steps):
             left, free = self.violation(run), self.free(run)
             if left <= flat or self.clock.expired:
@@ -363,7 +365,7 @@ class _Climb:
         low, high = self.bounds.T
         return ~(((run.theta <= low) & (run.slope < 0)) | ((run.theta >= high) & (run.slope > 0)))
 
-    def curvature(self, run: _Run, free: NDArray[np.bool_], *, timed: bool = False) -> NDArray[np.float64] | None:
+    def curvature(self, run: _Run, free: NDArray[np.bool_], *, timed: bool = False) -> Array | None:
         """Minus the Hessian, by differences of slopes in the free parameters; None if ``timed`` and time runs out."""
         inward = np.where(run.theta + DIFFERENCE > self.bounds[:, 1], -DIFFERENCE, DIFFERENCE)
         B = np.zeros((run.theta.size, run.theta.size))
@@ -375,7 +377,7 @@ class _Climb:
             B[j] = (run.slope - self.objective(moved)[1]) / inward[j]
         return 0.5 * (B + B.T)
 
-    def top(self, run: _Run, B: NDArray[np.float64], flattest: float) -> Theta:
+    def top(self, run: _Run, B: Array, flattest: float) -> Theta:
         """The end of a Newton step within the bounds; curvatures are at least a share of the largest."""
         free = self.free(run)
         curvature, axes = np.linalg.eigh(B[np.ix_(free, free)])
@@ -384,12 +386,12 @@ class _Climb:
         step[free] = np.clip(axes @ ((axes.T @ run.slope[free]) / size), -1.0, 1.0)
         return np.asarray(np.clip(run.theta + step, *self.bounds.T))
 
-    def from_curvature(self, start: Theta, B: NDArray[np.float64]) -> _Run:
+    def from_curvature(self, start: Theta, B: Array) -> _Run:
         """Quasi-Newton steps, followed by L-BFGS unless the slope vanishes."""
         run = self.bfgs(start, B)
         return run if self.violation(run) <= self.polish * self.flat else self.to_the_end(run.theta)
 
-    def bfgs(self, start: Theta, B: NDArray[np.float64]) -> _Run:
+    def bfgs(self, start: Theta, B: Array) -> _Run:
         """BFGS from a Hessian known from fewer rows, until the slope vanishes or no step helps."""
         run = self.at(start)
         enough, slopes = min(self.aim, self.polish) * self.flat, [math.inf] * PATIENCE
@@ -549,7 +551,7 @@ def widened(kernel: Kernel, X: Any, size: float, *, back: bool = False) -> Kerne
     return kernel.with_fields(changes)
 
 
-def noise_of_repeats(X: Any, Y: NDArray[np.float64]) -> float:
+def noise_of_repeats(X: Any, Y: Array) -> float:
     """Return a lower bound of the noise, from equal rows with different targets: Y (n, t)."""
     if not _numbers(X):
         return 0.0

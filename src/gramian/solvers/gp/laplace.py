@@ -102,7 +102,6 @@ def mode(
     y: NDArray[Any],
     *,
     start: Array | None = None,
-    tol: float = GAP,
     max_iter: int = 100,
     out: Array | None = None,
 ) -> Mode:
@@ -117,21 +116,19 @@ def mode(
         newton.jump(start, B)
     iterations, why = 0, "no step improves the posterior; check the kernel with is_kernel."
     factor = None
-    while newton.gap > tol:
+    while newton.gap > GAP:
         if iterations == max_iter:
             why = f"stopped after {max_iter} Newton steps; allow more."
             break
         # Near the mode the curvature hardly changes, so the last factor is used again.
         if factor is None or newton.gap > CHORD or not newton.chord(factor):
-            factor = newton.factorise(B)
+            factor = newton.factorise(B, newton.root)
             if not newton.step(factor):
                 break
         iterations += 1
     if factor is not None:
-        newton.chord(
-            factor
-        )  # the error of the evidence is about the square root of the gap, and this step needs no factor
-    factor = newton.factorise(B)
+        newton.chord(factor)  # needs no new factor, and the error of the evidence is about the square root of the gap
+    factor = newton.factorise(B, newton.root)
     told: Any = {"primal": newton.primal, "dual": newton.dual, "iterations": iterations, "seconds": clock.seconds}
     violation = float(np.abs(newton.a - newton.slope).max())
     certificate = certify("duality gap", newton.gap, ROUNDING, why, violation=violation, **told)
@@ -160,11 +157,8 @@ class _Newton:
 
     def jump(self, f: Array, B: Array | None) -> None:
         """Take a Newton step from any latent values, if its end is better than zero."""
-        here = self.f, self.slope, self.root
         pi = expit(f)
-        self.f, self.slope, self.root = f, self.y - pi, np.sqrt(pi * (1.0 - pi))
-        a = self._target(self.factorise(B))
-        self.f, self.slope, self.root = here
+        a = self._target(self.factorise(B, np.sqrt(pi * (1.0 - pi))), f, self.y - pi)
         end = self.K @ a
         if (value := self._objective(a, end)) < self.value:
             self._move(a, end, value)
@@ -172,27 +166,27 @@ class _Newton:
     def _objective(self, a: Array, f: Array) -> float:
         return float(np.logaddexp(0.0, -self.sign * f).sum() + 0.5 * (a @ f))
 
-    def factorise(self, B: Array | None) -> Any:
+    def factorise(self, B: Array | None, root: Array) -> Any:
         """Factor of B = I + H^½ K H^½, whose eigenvalues are at least one if K is positive semi-definite."""
-        self.factored = self.root
+        self.factored = root
         if isinstance(self.K, OnCard):
-            return self.K.factor(self.root)
+            return self.K.factor(root)
         assert B is not None
-        np.multiply(self.K, self.root, out=B)
-        B *= self.root[:, None]
+        np.multiply(self.K, root, out=B)
+        B *= root[:, None]
         diagonal = np.einsum("ii->i", B)  # a view: fancy indices would take as long as a small factorisation
         diagonal += 1.0
         return cholesky(B, jitter_limit=0.0)
 
-    def _target(self, factor: Any) -> Array:
-        """The coefficients at the end of a full Newton step, with the curvature of the last factor."""
+    def _target(self, factor: Any, f: Array, slope: Array) -> Array:
+        """The coefficients at the end of a full Newton step from f, with the curvature of the last factor."""
         root = self.factored
-        b = root**2 * self.f + self.slope
+        b = root**2 * f + slope
         return b - root * factor.solve(root * (self.K @ b))
 
     def step(self, factor: Any) -> bool:
         """One Newton step, halved until it gains; whether it did."""
-        a = self._target(factor)
+        a = self._target(factor, self.f, self.slope)
         f = self.K @ a
         before, gap = self.value, self.gap
         for length in 0.5 ** np.arange(20):
@@ -206,7 +200,7 @@ class _Newton:
     def chord(self, factor: Any) -> bool:
         """A full step with an older factor, undone unless it lowers the gap much; whether it did."""
         before = dict(vars(self))
-        a = self._target(factor)
+        a = self._target(factor, self.f, self.slope)
         f = self.K @ a
         self._move(a, f, self._objective(a, f))
         if self.gap < GAIN * before["gap"]:

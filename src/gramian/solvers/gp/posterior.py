@@ -33,9 +33,11 @@ from gramian.solvers.gp.evidence import (
     signal_and_noise,
 )
 from gramian.solvers.linear import pcg
-from gramian.solvers.linear.cholesky import BLOCK, NotPositiveDefiniteError, cholesky, solve, solve_with
+from gramian.solvers.linear.cholesky import BLOCK, NotPositiveDefiniteError, cholesky, solve_with
 from gramian.solvers.linear.diagnose import diagnosis
 from gramian.solvers.linear.trend import TrendBasis, columns
+
+Array = NDArray[np.float64]
 
 RESIDUAL = 1e-6
 """The largest relative residual of the dual coefficients that counts as converged."""
@@ -63,7 +65,7 @@ class Posterior:
         self,
         kernel: Kernel,
         X: Any,
-        alpha: NDArray[np.float64],
+        alpha: Array,
         memory: int | str | None,
         workers: int | None,
         certificate: Certificate,
@@ -76,8 +78,8 @@ class Posterior:
         """Return the same posterior with another memory budget."""
         if (self.memory, self.workers) == (memory, workers):
             return self
-        other = copy.copy(self)
-        other.memory, other.workers = memory, workers
+        other = object.__new__(type(self))  # a copy would move a factor from its GPU
+        vars(other).update(vars(self), memory=memory, workers=workers)
         return other
 
     def here(self) -> Posterior:
@@ -91,7 +93,7 @@ class Posterior:
         budget = memory_budget(self.memory)
         return Gram(self.signal, Z, self.X, memory=budget // 2, n_jobs=self.workers, device=self.device)
 
-    def few(self, Z: Any) -> NDArray[np.float64] | None:
+    def few(self, Z: Any) -> Array | None:
         """Return k(Z, X) at once for a few rows of numbers: Z (m, d) → (m, n)."""
         return None if self.device else self._columns.tile(Z)
 
@@ -99,7 +101,7 @@ class Posterior:
     def _columns(self) -> Columns:
         return kept(self, Columns, self.signal, self.X, self.memory, self.workers)
 
-    def prior(self, Z: Any, copies: int = 4) -> tuple[NDArray[np.float64], Iterator[tuple[slice, Any]]]:
+    def prior(self, Z: Any, copies: int = 4) -> tuple[Array, Iterator[tuple[slice, Any]]]:
         """Return k(z, z), and an iterator over strips of k(Z, X), ``copies`` of which fit the budget: (m,)."""
         few = None if self.device else self._columns.tile_and_diagonal(Z)
         if few is None:
@@ -107,18 +109,18 @@ class Posterior:
         K, diagonal = few
         return diagonal + signal_and_noise(self.kernel)[1], iter([(slice(0, K.shape[0]), K)])
 
-    def _strips(self, Z: Any, copies: int) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+    def _strips(self, Z: Any, copies: int) -> Iterator[tuple[slice, Array]]:
         gram = self.gram(Z)
         height = max(min(CHUNK, memory_budget(self.memory) // (copies * 8 * gram.shape[1])), 1)
         for rows in spans(gram.shape[0], height):
             yield rows, gram.rows(rows)
 
-    def mean(self, Z: Any) -> NDArray[np.float64]:
+    def mean(self, Z: Any) -> Array:
         """Return k(Z, X) α, by tiles: Z (m, d) → (m, t)."""
         K: Any = self.few(Z)
         return np.asarray((self.gram(Z) if K is None else K) @ self.alpha)
 
-    def variance(self, Z: Any) -> NDArray[np.float64]:
+    def variance(self, Z: Any) -> Array:
         """Return the posterior variance, by chunks; never negative: Z (m, d) → (m,)."""
         variance, strips = self.prior(Z)
         for rows, K in strips:
@@ -126,14 +128,18 @@ class Posterior:
             variance[rows] -= np.einsum("ij,ij->j", V, V)
         return np.maximum(variance, 0.0, out=variance)
 
-    def covariance(self, Z: Any) -> NDArray[np.float64]:
+    def covariance(self, Z: Any) -> Array:
         """Return the joint posterior covariance: Z (m, d) → (m, m)."""
-        V = self.whiten(self.gram(Z).dense())
-        covariance = np.asarray(self.kernel(Z), dtype=np.float64) - V.T @ V
+        covariance = np.asarray(self.kernel(Z), dtype=np.float64) - self._explained(Z)
         np.fill_diagonal(covariance, np.maximum(np.diagonal(covariance), 0.0))
         return covariance
 
-    def whiten(self, K: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _explained(self, Z: Any) -> Array:
+        """What the data explain of the prior covariance: Z (m, d) → (m, m)."""
+        V = self.whiten(self.gram(Z).dense())
+        return V.T @ V
+
+    def whiten(self, K: Array) -> Array:
         """Return V with ``VᵀV = K (K_XX + D)⁻¹ Kᵀ``, or something smaller: K (m, n) → (r, m)."""
         raise NotImplementedError(f"{type(self).__name__} must define whiten(K).")
 
@@ -141,11 +147,11 @@ class Posterior:
 class ExactPosterior(Posterior):
     """The posterior by the Cholesky factor L of K + D."""
 
-    def __init__(self, L: NDArray[np.float64], evidence: float, jitter: float, singular: str, *given: Any) -> None:
+    def __init__(self, L: Array, evidence: float, jitter: float, singular: str, *given: Any) -> None:
         super().__init__(*given)
         self.L, self.evidence, self.jitter, self.singular = L, evidence, jitter, singular
 
-    def whiten(self, K: NDArray[np.float64]) -> NDArray[np.float64]:
+    def whiten(self, K: Array) -> Array:
         V = K.T
         for rows in spans(self.L.shape[0], ROWS):
             block = V[rows] - self.L[rows, : rows.start] @ V[: rows.start] if rows.start else V[rows]
@@ -164,17 +170,17 @@ class TrendPosterior(ExactPosterior):
         super().__init__(*given)
         self.Q, self.R, self.trend, self.beta, self.U = basis.Q, basis.R, trend, beta, U
 
-    def mean(self, Z: Any) -> NDArray[np.float64]:
+    def mean(self, Z: Any) -> Array:
         """Return k(Z, X) α + T(Z) β: Z (m, d) → (m, t)."""
         return super().mean(Z) + columns(self.trend, Z) @ self.beta
 
-    def _differences(self, Z: Any, K: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _differences(self, Z: Any, K: Array) -> tuple[Array, Array]:
         """c (q, m), and V (n, m) with VᵀV what the data explain: K (m, n)."""
         c = solve_triangular(self.R, columns(self.trend, Z).T, trans="T")
         rho = K.T - self.U @ c
         return c, self.whiten((rho - self.Q @ (self.Q.T @ rho)).T)
 
-    def variance(self, Z: Any) -> NDArray[np.float64]:
+    def variance(self, Z: Any) -> Array:
         variance, strips = self.prior(Z, copies=6)
         core = self.Q.T @ self.U
         for rows, K in strips:
@@ -183,14 +189,11 @@ class TrendPosterior(ExactPosterior):
             variance[rows] += between - np.einsum("ij,ij->j", V, V)
         return np.maximum(variance, 0.0, out=variance)
 
-    def covariance(self, Z: Any) -> NDArray[np.float64]:
+    def _explained(self, Z: Any) -> Array:
         K = self.gram(Z).dense()
         c, V = self._differences(Z, K)
         cross = (K @ self.Q) @ c
-        covariance = np.asarray(self.kernel(Z), dtype=np.float64) - cross - cross.T
-        covariance += c.T @ (self.Q.T @ self.U) @ c - V.T @ V
-        np.fill_diagonal(covariance, np.maximum(np.diagonal(covariance), 0.0))
-        return covariance
+        return np.asarray(cross + cross.T - c.T @ (self.Q.T @ self.U) @ c + V.T @ V)
 
 
 class OnCard(Posterior):
@@ -198,15 +201,10 @@ class OnCard(Posterior):
 
     factor: Any
 
-    def under(self, memory: int | str | None, workers: int | None) -> Self:
-        other = object.__new__(type(self))
-        vars(other).update(vars(self), memory=memory, workers=workers)
-        return other
-
     def __reduce__(self) -> Any:
-        return _itself, (self.here(),)
+        return copy.copy, (self.here(),)
 
-    def whiten(self, K: NDArray[np.float64]) -> NDArray[np.float64]:
+    def whiten(self, K: Array) -> Array:
         return np.asarray(self.factor.whiten(K))
 
     def _given(self) -> tuple[Any, ...]:
@@ -227,15 +225,12 @@ class CardPosterior(OnCard):
     def here(self) -> ExactPosterior:
         return ExactPosterior(*self._given())
 
-    def variance(self, Z: Any) -> NDArray[np.float64]:
+    def variance(self, Z: Any) -> Array:
         explained = self.factor.explained(self.gram(Z))
         return np.maximum(np.asarray(self.kernel.diag(Z), dtype=np.float64) - explained, 0.0)
 
-    def covariance(self, Z: Any) -> NDArray[np.float64]:
-        explained = self.factor.explained_jointly(self.gram(Z).dense())
-        covariance = np.asarray(self.kernel(Z), dtype=np.float64) - explained
-        np.fill_diagonal(covariance, np.maximum(np.diagonal(covariance), 0.0))
-        return covariance
+    def _explained(self, Z: Any) -> Array:
+        return np.asarray(self.factor.explained_jointly(self.gram(Z).dense()))
 
 
 class RefinedPosterior(CardPosterior):
@@ -263,15 +258,11 @@ class CardTrendPosterior(OnCard, TrendPosterior):
         return TrendPosterior(TrendBasis(self.Q, self.R), self.trend, self.beta, self.U, *self._given())
 
 
-def _itself(value: Any) -> Any:
-    return value
-
-
 def exact_posterior(
     kernel: Kernel,
     X: Any,
-    Y: NDArray[np.float64],
-    noise: float | NDArray[np.float64],
+    Y: Array,
+    noise: float | Array,
     *,
     memory: int,
     workers: int,
@@ -282,37 +273,49 @@ def exact_posterior(
 ) -> ExactPosterior | OnCard:
     """Condition on all rows, in one n x n array, with or without a trend: X (n, d), Y (n, t), noise (n,)."""
     signal, white = signal_and_noise(kernel)
-    gram = Gram(signal, X, memory=memory, n_jobs=workers, device=device)
+    gram, D = Gram(signal, X, memory=memory, n_jobs=workers, device=device), white + noise
     gram.check_symmetric()
-    if gram.card is not None:
-        return _on_card(kernel, gram, X, Y, white + noise, clock, trend)
-    A = gram.dense(out=np.empty(gram.shape))
-    A[np.diag_indices_from(A)] += white + noise
-    targets, basis, tau, U = Y, None, 0.0, None
-    if trend is not None:
-        basis = TrendBasis.of(columns(trend, X))
-        U, targets = A @ basis.Q, basis.residual(Y)
-        tau = basis.put_into(A)
-    started = Clock() if clock is None else Clock(start=clock.start)
+    basis = None if trend is None else TrendBasis.of(columns(trend, X))
+    targets = Y if basis is None else basis.residual(Y)
+    clock = Clock() if clock is None else Clock(start=clock.start)
     try:
-        solution, factor = solve(A, targets, tol=RESIDUAL, jitter_limit=JITTER_LIMIT, clock=started, tick=tick)
+        factor, tau, U = _factorised(gram, D, basis, clock, tick)
     except NotPositiveDefiniteError as error:
-        del A
         raise _not_definite(gram) from error
-    evidence = evidence_value(factor, targets, solution.x) + contrasts(basis, tau + factor.jitter, Y.shape[1])
+    solution = solve_with(factor, targets, RESIDUAL, clock)
+    given: Any = (kernel, X, solution.x, gram.memory, gram.workers, solution.certificate)
+    if tau is None:
+        return RefinedPosterior(factor, gram.engine.name, None, 0.0, "", *given)
+    evidence = evidence_value(factor, targets, solution.x) + contrasts(basis, tau, Y.shape[1])
     singular = _singular(gram, factor)
-    if singular and not np.any(white + noise > 0):
-        del A
+    if singular and not np.any(D > 0):
         raise _not_definite(gram)
-    for rows in spans(A.shape[0], BLOCK):
-        A[rows, rows.stop :] = 0.0
-        A[rows, rows] = np.tril(A[rows, rows])
-    given: Any = (kernel, X, solution.x, memory, workers, solution.certificate)
-    given = (A, evidence, factor.jitter, singular, *given)
-    if basis is None:
-        return ExactPosterior(*given)
-    beta = basis.coefficients(Y - _times(gram, white + noise, solution.x))
-    return TrendPosterior(basis, trend, beta, U, *given)
+    given = (evidence, factor.jitter, singular, *given)
+    beta = None if basis is None else basis.coefficients(Y - _times(gram, D, solution.x))
+    if gram.card is not None:
+        if basis is None:
+            return CardPosterior(factor, gram.engine.name, *given)
+        return CardTrendPosterior(factor, gram.engine.name, basis, trend, beta, *given)
+    L = factor.packed
+    for rows in spans(factor.n, BLOCK):
+        L[rows, rows.stop :] = 0.0
+        L[rows, rows] = np.tril(L[rows, rows])
+    return ExactPosterior(L, *given) if basis is None else TrendPosterior(basis, trend, beta, U, L, *given)
+
+
+def _factorised(gram: Gram, D: Any, basis: Any, clock: Clock, tick: Tick) -> tuple[Any, float | None, Any]:
+    """The factor of K + D, any trend projected out; τ, None if the factor is in single precision; and (K + D) Q."""
+    if gram.card is not None:
+        if basis is None and np.all(D > 0) and not gram.card.holds(gram.shape[0]):
+            return refined_card_factor(gram, D), None, None
+        factor = card_factor(gram, D, basis)
+        return factor, factor.tau, None
+    A = gram.dense(out=np.empty(gram.shape))
+    A[np.diag_indices_from(A)] += D
+    U = None if basis is None else A @ basis.Q
+    tau = 0.0 if basis is None else basis.put_into(A)
+    found = cholesky(A, jitter_limit=JITTER_LIMIT, clock=clock, tick=tick)
+    return found, tau + found.jitter, U
 
 
 def _not_definite(gram: Gram) -> np.linalg.LinAlgError:
@@ -322,34 +325,7 @@ def _not_definite(gram: Gram) -> np.linalg.LinAlgError:
     )
 
 
-def _on_card(
-    kernel: Kernel, gram: Gram, X: Any, Y: NDArray[np.float64], D: Any, clock: Clock | None, trend: Any
-) -> OnCard:
-    assert gram.card is not None
-    basis = None if trend is None else TrendBasis.of(columns(trend, X))
-    targets = Y if basis is None else basis.residual(Y)
-    refined = basis is None and bool(np.all(D > 0)) and not gram.card.holds(len(Y))
-    try:
-        factor = refined_card_factor(gram, D) if refined else card_factor(gram, D, basis)
-    except NotPositiveDefiniteError as error:
-        raise _not_definite(gram) from error
-    solution = solve_with(factor, targets, RESIDUAL, Clock() if clock is None else Clock(start=clock.start))
-    device = str(gram.engine.name)
-    given: Any = (kernel, X, solution.x, gram.memory, gram.workers, solution.certificate)
-    if refined:
-        return RefinedPosterior(factor, device, None, 0.0, "", *given)
-    evidence = evidence_value(factor, targets, solution.x) + contrasts(basis, factor.tau, Y.shape[1])
-    singular = _singular(gram, factor)
-    if singular and not np.any(D > 0):
-        raise _not_definite(gram)
-    given = (evidence, factor.jitter, singular, *given)
-    if basis is None:
-        return CardPosterior(factor, device, *given)
-    beta = basis.coefficients(Y - _times(gram, D, solution.x))
-    return CardTrendPosterior(factor, device, basis, trend, beta, *given)
-
-
-def _times(gram: Gram, D: Any, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
+def _times(gram: Gram, D: Any, alpha: Array) -> Array:
     """(K + D) α: D (n,) or a number."""
     return np.asarray(gram @ alpha + np.asarray(D, dtype=np.float64).reshape(-1, 1) * alpha)
 
@@ -363,19 +339,19 @@ def _singular(gram: Gram, factor: Any) -> str:
 class ProjectedPosterior(Posterior):
     """The mean on all rows; the variance given m combinations of the data."""
 
-    def __init__(self, basis: NDArray[np.float64], core: NDArray[np.float64], *given: Any) -> None:
+    def __init__(self, basis: Array, core: Array, *given: Any) -> None:
         super().__init__(*given)
         self.basis, self.core = basis, core
 
-    def whiten(self, K: NDArray[np.float64]) -> NDArray[np.float64]:
+    def whiten(self, K: Array) -> Array:
         return np.asarray(solve_triangular(self.core, (K @ self.basis).T, lower=True, check_finite=False))
 
 
 def projected_posterior(
     kernel: Kernel,
     X: Any,
-    Y: NDArray[np.float64],
-    noise: float | NDArray[np.float64],
+    Y: Array,
+    noise: float | Array,
     *,
     memory: int,
     workers: int,

@@ -152,30 +152,21 @@ def _bound_sums(part: Part, design: _Design) -> Sums:
     return _regression_of(phi, Y, D, missed=once, missed_twice=twice)
 
 
-@dataclass(frozen=True, eq=False)
-class _Slope:
-    """Quantities of the whole data that the gradient of each row needs."""
-
-    design: _Design
-    kernel: Kernel
-    weights: Array
-    LC: Array | None  # The factor of C; None if all rows have the same noise, where a trace replaces it
-    through_alpha: Array
-    mixing: Array
-
-
-def _slope_sums(part: Part, slope: _Slope) -> Sums:
-    phi, Y, D = slope.design.of(part)
-    X, kernel, t = wide(part.X), slope.kernel, Y.shape[1]
-    alpha = (Y - phi @ slope.weights) / D
+def _slope_sums(
+    part: Part, design: _Design, kernel: Kernel, weights: Array, LC: Array | None, through_alpha: Array, mixing: Array
+) -> Sums:
+    """What the rows add to the gradient; LC, the factor of C, only if they differ in their noise: else from a trace."""
+    phi, Y, D = design.of(part)
+    X, t = wide(part.X), Y.shape[1]
+    alpha = (Y - phi @ weights) / D
     share = phi / D
-    W = share @ (t * slope.mixing)
-    W += alpha @ slope.through_alpha
+    W = share @ (t * mixing)
+    W += alpha @ through_alpha
     explained = 0.0
-    if slope.LC is not None:
-        explained = float(np.sum(solve_triangular(slope.LC, share.T, lower=True, check_finite=False) ** 2))
+    if LC is not None:
+        explained = float(np.sum(solve_triangular(LC, share.T, lower=True, check_finite=False) ** 2))
     # A copy, so that the kernel adds no white noise between rows and landmarks.
-    through = Gram(kernel, X, slope.design.features.landmarks.copy(), n_jobs=1).vjp(W)
+    through = Gram(kernel, X, design.features.landmarks.copy(), n_jobs=1).vjp(W)
     points, _ = kernel.prepare(X)
     diagonal = kernel.diagonal_vjp(points, -0.5 * t / D[:, 0])
     return Sums.of(
@@ -219,8 +210,8 @@ class CollapsedBound:
         through_alpha = (model.weighted - (model.C - identity) @ model.weights).T @ inverse
         core = identity - cho_solve((model.LC, True), identity, check_finite=False)
         LC = None if one_noise else model.LC
-        slope = _Slope(design, kernel, model.weights, LC, through_alpha, core @ inverse)
-        found = self.passes.sum(_slope_sums, slope, width=design.width)
+        shared = (design, kernel, model.weights, LC, through_alpha, core @ inverse)
+        found = self.passes.sum(_slope_sums, *shared, width=design.width)
         rest = inverse.T @ (model.C @ core - core) @ inverse
         W_mm = -0.5 * (through_alpha.T @ through_alpha + t * rest)
         total = found["through"] + Gram(kernel, self.landmarks, self.landmarks.copy()).vjp(W_mm)
@@ -250,8 +241,8 @@ def _jittered(K: Array) -> tuple[Array, float]:
 class LandmarkPosterior(Posterior):
     """The variational posterior; ``X`` are the landmarks and ``alpha`` their coefficients."""
 
-    def __init__(self, basis: Array, evidence: float, jitter: float, **common: Any) -> None:
-        super().__init__(**common)
+    def __init__(self, basis: Array, evidence: float, jitter: float, *given: Any) -> None:
+        super().__init__(*given)
         self.basis, self.evidence, self.jitter = basis, evidence, jitter
 
     def whiten(self, K: Array) -> Array:
@@ -271,25 +262,17 @@ def landmark_posterior(
     L = design.features.L
     beta = solve_triangular(L, model.weights, lower=True, trans="T", check_finite=False)
     c, U = eigh(model.C, check_finite=False)
-    basis = (
-        np.sqrt(np.maximum(1.0 - 1.0 / c, 0.0))[:, None]
-        * solve_triangular(L, U, lower=True, trans="T", check_finite=False).T
-    )
-    common: dict[str, Any] = {
-        "kernel": kernel,
-        "X": bound.landmarks,
-        "alpha": beta,
-        "memory": memory,
-        "workers": workers,
-    }
-    return LandmarkPosterior(basis, value, jitter, certificate=model.certificate(tol, clock), **common)
+    shares = np.sqrt(np.maximum(1.0 - 1.0 / c, 0.0))[:, None]
+    basis = shares * solve_triangular(L, U, lower=True, trans="T", check_finite=False).T
+    certificate = model.certificate(tol, clock)
+    return LandmarkPosterior(basis, value, jitter, kernel, bound.landmarks, beta, memory, workers, certificate)
 
 
 class FeaturePosterior(Posterior):
     """Bayesian linear regression on features: ``f = <w, ψ>`` with normal w; ``alpha`` is the posterior mean of w."""
 
-    def __init__(self, features: Any, core: Array, evidence: float, **common: Any) -> None:
-        super().__init__(**common)
+    def __init__(self, features: Any, core: Array, evidence: float, *given: Any) -> None:
+        super().__init__(*given)
         self.features, self.core, self.evidence = features, core, evidence
 
     def _spread(self, Z: Any) -> Array:
@@ -329,5 +312,5 @@ def feature_posterior(
     lift = WorkerMap.of(features, row)
     design = _Design(lift, lift.width, observations, signal_and_noise(kernel)[1])
     model = _Regression(passes.sum(_regression_sums, design, width=lift.width))
-    common: dict[str, Any] = {"kernel": kernel, "X": row, "alpha": model.weights, "memory": memory, "workers": workers}
-    return FeaturePosterior(features, model.LC, model.evidence, certificate=model.certificate(tol, clock), **common)
+    given = (kernel, row, model.weights, memory, workers, model.certificate(tol, clock))
+    return FeaturePosterior(features, model.LC, model.evidence, *given)

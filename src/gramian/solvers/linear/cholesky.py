@@ -18,6 +18,8 @@ from gramian.progress import Clock, Tick, silent
 from gramian.resources import spans
 from gramian.solvers.solution import Solution
 
+Array = NDArray[np.float64]
+
 BLOCK = 512
 """Columns of a block of the factorisation."""
 STRIP = 1024
@@ -45,8 +47,8 @@ class NotPositiveDefiniteError(np.linalg.LinAlgError):
 class Factor:
     """The Cholesky factor of A + jitter · I, and A itself."""
 
-    packed: NDArray[np.float64]  # (n, n): L in the lower triangle, diagonal included; A above it
-    diagonal: NDArray[np.float64]  # (n,): The diagonal of A, without jitter
+    packed: Array  # (n, n): L in the lower triangle, diagonal included; A above it
+    diagonal: Array  # (n,): The diagonal of A, without jitter
     jitter: float  # What was added to it; zero if A was positive definite
 
     @property
@@ -54,7 +56,7 @@ class Factor:
         """Number of rows."""
         return int(self.packed.shape[0])
 
-    def lower(self) -> NDArray[np.float64]:
+    def lower(self) -> Array:
         """Return a copy of L: → (n, n)."""
         return np.tril(self.packed)
 
@@ -66,32 +68,32 @@ class Factor:
         """Return log det(A + jitter · I)."""
         return 2.0 * float(np.log(np.diagonal(self.packed)).sum())
 
-    def solve(self, B: NDArray[Any]) -> NDArray[np.float64]:
+    def solve(self, B: NDArray[Any]) -> Array:
         """Return the solution Z of ``(A + jitter · I) Z = B``: B (n,) or (n, k)."""
         half = self.half_solve(B)
         Z = blas.dtrsm(1.0, self.packed.T, _columns(half), lower=0, overwrite_b=1)
         return np.asarray(Z.reshape(B.shape))
 
-    def half_solve(self, B: NDArray[Any]) -> NDArray[np.float64]:
+    def half_solve(self, B: NDArray[Any]) -> Array:
         """Return ``L⁻¹ B``: B (n,) or (n, k)."""
         Z = blas.dtrsm(1.0, self.packed.T, _columns(B), lower=0, trans_a=1)
         return np.asarray(Z.reshape(B.shape))
 
-    def __matmul__(self, V: NDArray[Any]) -> NDArray[np.float64]:
+    def __matmul__(self, V: NDArray[Any]) -> Array:
         """``A @ V``, from the upper triangle, which still holds A."""
         V = np.asarray(V, dtype=np.float64)
         product = blas.dsymm(1.0, self.packed.T, _columns(V), lower=1).reshape(V.shape)
         change = self.diagonal - np.diagonal(self.packed)
         return np.asarray(product + (change if V.ndim == 1 else change[:, None]) * V)
 
-    def inverse_diagonal(self) -> NDArray[np.float64]:
+    def inverse_diagonal(self) -> Array:
         """Return the diagonal of (A + jitter · I)⁻¹, by strips of columns of L⁻¹: → (n,)."""
         out = np.empty(self.n)
         for columns in spans(self.n, BLOCK // 2):
             out[columns] = self._inverse_strip(columns)
         return out
 
-    def _inverse_strip(self, columns: slice) -> NDArray[np.float64]:
+    def _inverse_strip(self, columns: slice) -> Array:
         """Sums of squares of some columns of L⁻¹, which are zero above the diagonal."""
         width = columns.stop - columns.start
         strip = np.zeros((self.n - columns.start, width))
@@ -103,7 +105,7 @@ class Factor:
             strip[rows] = blas.dtrsm(1.0, corner, np.asfortranarray(part), lower=0, trans_a=1, overwrite_b=1)
         return np.asarray(np.einsum("ij,ij->j", strip, strip))
 
-    def give_back(self) -> NDArray[np.float64]:
+    def give_back(self) -> Array:
         """Restore A in the memory of the factor, which cannot be used afterwards: → (n, n)."""
         _mirror(self.packed)
         np.fill_diagonal(self.packed, self.diagonal)
@@ -111,7 +113,7 @@ class Factor:
 
 
 def cholesky(
-    A: NDArray[np.float64],
+    A: Array,
     *,
     jitter_limit: float = JITTER_LIMIT,
     clock: Clock | None = None,
@@ -141,7 +143,7 @@ def cholesky(
     raise NotPositiveDefiniteError(failed, jitter)
 
 
-def _mirror(A: NDArray[np.float64]) -> None:
+def _mirror(A: Array) -> None:
     """Copy the upper triangle to the lower one."""
     for rows in spans(A.shape[0], BLOCK):
         A[rows, : rows.start] = A[: rows.start, rows].T
@@ -149,7 +151,7 @@ def _mirror(A: NDArray[np.float64]) -> None:
         block[...] = np.triu(block) + np.triu(block, 1).T
 
 
-def _factorise(A: NDArray[np.float64], clock: Clock, tick: Tick) -> int | None:
+def _factorise(A: Array, clock: Clock, tick: Tick) -> int | None:
     """Left-looking factorisation by blocks of columns; returns the row of the first pivot <= 0, or None."""
     n = A.shape[0]
     for columns in spans(n, n if n <= SMALL else BLOCK):
@@ -168,7 +170,7 @@ def _factorise(A: NDArray[np.float64], clock: Clock, tick: Tick) -> int | None:
     return None
 
 
-def _diagonal_block(A: NDArray[np.float64], columns: slice) -> int | None:
+def _diagonal_block(A: Array, columns: slice) -> int | None:
     left, corner = A[columns, : columns.start], A[columns, columns]
     whole = corner.size == A.size  # in place: with clean=0, LAPACK does not touch the other triangle
     lower, info = lapack.dpotrf((A if whole else corner - left @ left.T).T, lower=0, clean=0, overwrite_a=1)
@@ -179,13 +181,13 @@ def _diagonal_block(A: NDArray[np.float64], columns: slice) -> int | None:
     return None
 
 
-def _columns(B: NDArray[Any]) -> NDArray[np.float64]:
+def _columns(B: NDArray[Any]) -> Array:
     B = np.asarray(B, dtype=np.float64)
     return np.asfortranarray(B.reshape(B.shape[0], -1))
 
 
 def solve(
-    A: NDArray[np.float64],
+    A: Array,
     B: NDArray[Any],
     *,
     tol: float = 1e-8,

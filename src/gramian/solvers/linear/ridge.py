@@ -178,7 +178,9 @@ class RidgeProblem:
             except NotPositiveDefiniteError as error:
                 raise self._singular(value) from error
             solution = solve_with(factor, B[:, columns], self.tol, self.clock)
-            if value == 0 and not (solution.certificate.converged and _invertible(factor)):
+            # Invertible if the smallest pivot is above rounding.
+            rounding = factor.n * np.finfo(np.float64).eps * factor.diagonal.max()
+            if value == 0 and not (solution.certificate.converged and factor.smallest_pivot() > rounding):
                 raise self._singular(0.0)
             x[:, columns] = scale * solution.x
             if errors is not None:
@@ -253,11 +255,6 @@ class RidgeProblem:
         return Solution(
             scale * a, certificate, ridge=ridge, loo=basis.residuals(B, ridge) / scale, grid=grid, path=path
         )
-
-
-def _invertible(factor: Any) -> bool:
-    """Whether the smallest pivot is above rounding."""
-    return bool(factor.smallest_pivot() > factor.n * np.finfo(np.float64).eps * factor.diagonal.max())
 
 
 @dataclass(frozen=True, eq=False)

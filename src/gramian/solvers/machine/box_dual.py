@@ -18,10 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.losses import offers
-from gramian.progress import Clock, Tick, silent
 from gramian.solvers.machine.data_term import DataFit, best_constant
 from gramian.solvers.machine.newton import Iterate, NewtonResult, squared_objective
 from gramian.solvers.machine.origin_row import AnchoredRows
+from gramian.solvers.machine.penalties import Goal
 from gramian.solvers.svm import smo
 from gramian.solvers.svm.tasks import Task
 
@@ -42,27 +42,15 @@ def suits(fit: Any, intercept: bool) -> bool:
     return intercept or fit.loss.tube() == 0.0
 
 
-def minimise(
-    space: Any,
-    fit: DataFit,
-    mu: float,
-    start: Array,
-    *,
-    intercept: bool,
-    goal: float,
-    max_iter: int,
-    clock: Clock,
-    tick: Tick = silent,
-    rounds: int = ROUNDS,
-) -> NewtonResult:
+def minimise(space: Any, fit: DataFit, mu: float, start: Array, goal: Goal, rounds: int = ROUNDS) -> NewtonResult:
     """Minimise ``D(f + b) + (μ/2) ‖f‖²`` within a budget of pair steps: start (n, 1), coefficients."""
-    n = fit.y.shape[0]
+    n, intercept = fit.y.shape[0], goal.intercept
     low, high = (fit.w * end for end in fit.loss.domain(fit.y))
     rows = space.rows() if intercept else AnchoredRows(space.rows())
     task = _task(fit, start[:, 0], -high[:, 0] / mu, -low[:, 0] / mu, anchored=not intercept)
     size = max(n, ROUND)
-    budget = min(rounds, max_iter) * size
-    found = smo.solve(task, rows, tol=max(FINER * goal, 1e-12), max_iter=budget, clock=clock, tick=tick)
+    options: Any = {"max_iter": min(rounds, goal.max_iter) * size, "clock": goal.clock, "tick": goal.tick}
+    found = smo.solve(task, rows, tol=max(FINER * goal.tol, 1e-12), **options)
     alpha, values = found.beta[:n, None], found.values[:n, None]
     b = best_constant(fit, values, np.array([found.bias + fit.y.mean()]), middle=True) if intercept else np.zeros(1)
     at = Iterate(alpha, values, b)

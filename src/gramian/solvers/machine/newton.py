@@ -21,10 +21,11 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from gramian.progress import Clock, Tick, silent
+from gramian.progress import Clock
 from gramian.resources import one_blas_thread, spans
 from gramian.solvers.conjugate_gradients import conjugate_gradients
 from gramian.solvers.machine.data_term import best_constant
+from gramian.solvers.machine.penalties import Goal
 
 FLAT = 1e-11
 """A slope below this, relative to the objective, changes the objective by rounding only."""
@@ -94,44 +95,31 @@ def origin(fit: Any, intercept: bool) -> Iterate:
     return Iterate(zero, zero, best_constant(fit, zero, b) if intercept else b)
 
 
-def minimise(
-    space: Any,
-    fit: Any,
-    mu: float,
-    start: Iterate,
-    *,
-    intercept: bool,
-    goal: float,
-    floor: float = 0.0,
-    max_iter: int = 100,
-    clock: Clock | None = None,
-    tick: Tick = silent,
-) -> NewtonResult:
-    """Minimise ``D(f + b) + (μ/2) ‖f‖²``."""
-    clock = clock or Clock()
+def minimise(space: Any, fit: Any, mu: float, start: Iterate, goal: Goal, floor: float = 0.0) -> NewtonResult:
+    """Minimise ``D(f + b) + (μ/2) ‖f‖²``, to a gap relative to the objective, or of at most ``floor``."""
+    intercept, clock = goal.intercept, goal.clock
     at = replace(start, b=best_constant(fit, start.values, start.b)) if intercept else start
     best, objective, why, flat, strikes = None, squared_objective(fit, mu, at), "", False, 0
-    for step in range(max_iter + 1):
+    for step in range(goal.max_iter + 1):
         u = fit.gradient(at.f)
         r = -(u + mu * at.alpha)
         Kr = space @ r
         gap = _gap(r, Kr, mu, objective)
-        tick(step, gap=gap)
+        goal.tick(step, gap=gap)
         # When the objective changes by rounding only, the gap alone tells whether steps still gain.
         strikes += int(best is not None and flat and gap > 0.5 * best.gap)
         if best is None or not flat or gap < best.gap:
             best = NewtonResult(at, u, -Kr - mu * at.values, gap, step)
-        met = gap <= max(goal * abs(objective), floor)
+        met = gap <= max(goal.tol * abs(objective), floor)
         if met or strikes > 1:
             break
-        if step == max_iter or clock.expired:
-            limit = f"max_time={clock.max_time:g} s passed" if clock.expired else f"max_iter={max_iter} was reached"
-            why = limit
+        if step == goal.max_iter or clock.expired:
+            why = f"max_time={clock.max_time:g} s passed" if clock.expired else f"max_iter={step} was reached"
             break
         system = System(space, fit.half_curvature(at.f), mu, intercept, fit.stiff)
         at, objective, flat = _step(space, fit, mu, at, system.direction(r, Kr, clock), r, objective, intercept)
     assert best is not None
-    if not why and best.gap > max(goal * abs(objective), floor):
+    if not why and best.gap > max(goal.tol * abs(objective), floor):
         why = "stopped by rounding in float64"
     return replace(best, steps=step, why=why)
 

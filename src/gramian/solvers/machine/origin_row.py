@@ -60,7 +60,10 @@ class AnchoredRows(Rows):
     def exact(self, objects: Index, others: Index) -> NDArray[Any]:
         """Return a block of the kernel in full precision: → (len(objects), len(others))."""
         up, across = np.flatnonzero(objects < self.size), np.flatnonzero(others < self.size)
-        return _padded(self.rows.exact(objects[up], others[across]), up, across, (objects.size, others.size))
+        found = self.rows.exact(objects[up], others[across])
+        out = np.zeros((objects.size, others.size), found.dtype)
+        out[np.ix_(up, across)] = found
+        return out
 
     def exact_sum(self, objects: Index, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return Σ_k weights_k K[objects_k, :] in full precision. weights (len(objects),) → (n + 1,)."""
@@ -70,9 +73,3 @@ class AnchoredRows(Rows):
     def upgrade(self) -> bool:
         """Go on in full precision."""
         return self.rows.upgrade()
-
-
-def _padded(K: NDArray[Any], rows: Index, columns: Index, shape: tuple[int, int]) -> NDArray[Any]:
-    out = np.zeros(shape, K.dtype)
-    out[np.ix_(rows, columns)] = K
-    return out

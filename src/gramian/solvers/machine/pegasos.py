@@ -34,9 +34,7 @@ class Counts:
     """The state of the method."""
 
     beta: Array  # (n,): Signed counts of steps within the margin
-    late: (
-        Array  # (n,): Signed sums, over the same steps, of the steps before them; as published, of 1 + 1/2 + ... + 1/t
-    )
+    late: Array  # (n,): Signed sums, over the same steps, of the steps before; as published, of 1 + 1/2 + ... + 1/t
     steps: int = 0  # t
     textbook: bool = False  # Whether the average is that of the method as published
 
@@ -156,8 +154,6 @@ def duality_gap(
     fit = DataFit(Hinge(), y[:, None], shares)
     primal = fit.value(values[:, :1]) + 0.5 * lam * float(alpha @ values[:, 0])
     dual = -fit.conjugate(-lam * feasible[:, None]) - 0.5 * lam * float(feasible @ values[:, 1])
-    gap, why = (
-        max(primal - dual, 0.0) / max(abs(primal), 1e-12),
-        "take more steps (n_iter), regularise more, or raise tol.",
-    )
+    gap = max(primal - dual, 0.0) / max(abs(primal), 1e-12)
+    why = "take more steps (n_iter), regularise more, or raise tol."
     return certify("duality gap", gap, tol, why, primal=primal, dual=dual, iterations=steps, seconds=clock.seconds)

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.progress import Clock, Tick, silent
+from gramian.progress import silent
 from gramian.solvers.machine import newton
 from gramian.solvers.machine.data_term import DataFit, Envelope, best_constant
 from gramian.solvers.machine.newton import Iterate, NewtonResult, squared_objective
+from gramian.solvers.machine.penalties import Goal
 
 SHRINK = 0.25
 """The factor of γ from one step to the next: later steps are closer to the true problem."""
@@ -29,8 +30,6 @@ FIRST = 1e-3
 """The first step is solved to this gap, relative to its objective."""
 ROUNDING = 1e-14
 """A gap below this, relative to the objective, counts as zero."""
-SPARSE = 1e-10
-"""Exact zeros may cost this much, relative to the objective."""
 STALLED = 0.9
 """A step that leaves more than this share of the gap counts as a failure."""
 PATIENCE = 8
@@ -39,58 +38,33 @@ PATIENCE = 8
 Array = NDArray[np.float64]
 
 
-def minimise(
-    space: Any,
-    fit: DataFit,
-    mu: float,
-    start: Iterate,
-    *,
-    intercept: bool,
-    goal: float,
-    max_iter: int = 1000,
-    done: int = 0,
-    clock: Clock | None = None,
-    tick: Tick = silent,
-) -> NewtonResult:
+def minimise(space: Any, fit: DataFit, mu: float, start: Iterate, goal: Goal, done: int = 0) -> NewtonResult:
     """Minimise ``D(f + b) + (μ/2) ‖f‖²`` for a convex data term that need not be smooth, after ``done`` steps."""
-    clock = clock or Clock()
     u = np.clip(-mu * start.alpha, *fit.box())
     gamma = first = _first_gamma(fit, start)
     at, best, steps, why, failures = start, None, done, "", 0
     while not why:
         floor = INNER * best.gap if best else 0.0
-        options: Any = {"intercept": intercept, "max_iter": max(max_iter - steps, 0), "clock": clock}
+        inner = replace(goal, tol=0.0 if best else FIRST, max_iter=max(goal.max_iter - steps, 0), tick=silent)
         envelope = Envelope(fit, gamma, u)
-        found = newton.minimise(space, envelope, mu, at, goal=0.0 if best else FIRST, floor=floor, **options)
+        found = newton.minimise(space, envelope, mu, at, inner, floor)
         steps, u, at = steps + found.steps, found.u, found.at
-        here = _certified(fit, envelope, mu, found, intercept)
+        here = _certified(fit, envelope, mu, found, goal.intercept)
         size = abs(squared_objective(fit, mu, here.at))
-        tick(steps, gap=here.gap)
+        goal.tick(steps, gap=here.gap)
         failures = 0 if best is None or here.gap < STALLED * best.gap else failures + 1
         best = here if best is None or here.gap < best.gap else best
-        if best.gap <= goal * size:
+        if best.gap <= goal.tol * size:
             break
-        if clock.expired:
-            why = f"max_time={clock.max_time:g} s passed"
-        elif steps >= max_iter:
-            why = f"max_iter={max_iter} was reached"
+        if goal.clock.expired:
+            why = f"max_time={goal.clock.max_time:g} s passed"
+        elif steps >= goal.max_iter:
+            why = f"max_iter={goal.max_iter} was reached"
         elif failures > PATIENCE or (failures and best.gap <= ROUNDING * size):
             why = "stopped by rounding in float64"
         gamma = max(SHRINK * gamma, SMALLEST * first)
     assert best is not None
-    return replace(_without_dust(space, fit, mu, best, intercept), steps=steps, why=why)
-
-
-def _without_dust(space: Any, fit: DataFit, mu: float, best: NewtonResult, intercept: bool) -> NewtonResult:
-    """The same function with exact zeros where the dual point has them, if that costs next to nothing."""
-    alpha = np.where(best.u == 0.0, 0.0, best.at.alpha)
-    if np.array_equal(alpha, best.at.alpha):
-        return best
-    at = Iterate(alpha, space @ alpha, best.at.b)
-    if intercept:
-        at = replace(at, b=best_constant(fit, at.values, at.b, middle=True))
-    before, after = (squared_objective(fit, mu, each) for each in (best.at, at))
-    return replace(best, at=at, gap=abs(best.gap + after - before)) if after <= before + SPARSE * abs(before) else best
+    return replace(best, steps=steps, why=why)
 
 
 def _first_gamma(fit: DataFit, at: Iterate) -> float:

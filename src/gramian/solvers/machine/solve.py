@@ -102,20 +102,19 @@ class ExactPath(Path):
 
     def _minimised(self, lam: float, start: Iterate, tol: float) -> NewtonResult:
         """Minimise with the squared penalty; a loss known by its gradient alone may turn out to have kinks."""
-        p, goal, mu = self.p, self.goal, lam * self.total
-        options: Any = {"intercept": goal.intercept, "goal": tol, "clock": goal.clock, "tick": goal.tick}
+        p, goal, mu = self.p, replace(self.goal, tol=tol), lam * self.total
         if goal.solver == "proximal":
             done = 0
             if box_dual.suits(p.fit, goal.intercept):
-                found = box_dual.minimise(p.space, p.fit, mu, start.alpha, max_iter=goal.max_iter, **options)
+                found = box_dual.minimise(p.space, p.fit, mu, start.alpha, goal)
                 start, done = found.at, found.steps
                 if found.gap <= tol * abs(squared_objective(p.fit, mu, start)):
                     return found
-            return proximal.minimise(p.space, p.fit, mu, start, max_iter=goal.max_iter, done=done, **options)
-        found = newton.minimise(p.space, p.fit, mu, start, max_iter=goal.max_iter, **options)
-        stuck = found.gap > goal.tol * abs(squared_objective(p.fit, mu, found.at))
+            return proximal.minimise(p.space, p.fit, mu, start, goal, done)
+        found = newton.minimise(p.space, p.fit, mu, start, goal)
+        stuck = found.gap > self.goal.tol * abs(squared_objective(p.fit, mu, found.at))
         if stuck and not p.fit.smooth and getattr(self.loss, "convex", True) and not goal.clock.expired:
-            return proximal.minimise(p.space, p.fit, mu, found.at, max_iter=goal.max_iter, **options)
+            return proximal.minimise(p.space, p.fit, mu, found.at, goal)
         return found
 
     def squared(self, multiplier: float, start: Iterate) -> Found:

@@ -25,12 +25,22 @@ EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
-class _Full:
+class _Shaped:
+    """The sizes that all families have."""
+
+    n_components: int
+    n_features: int
+
+    def stack(self, values: Floats) -> Floats:
+        """Return one entry for each component."""
+        return values
+
+
+@dataclass(frozen=True)
+class _Full(_Shaped):
     """A covariance matrix for each component."""
 
     name: ClassVar[str] = "full"
-    n_components: int
-    n_features: int
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -93,9 +103,6 @@ class _Full:
         roots = np.linalg.inv(factors).astype(np.float64)
         return roots.swapaxes(-1, -2) @ roots
 
-    def stack(self, values: Floats) -> Floats:
-        return values
-
     def coefficients(self, stacked: Floats) -> Floats:
         """Return c with ``xᵀ Λ_k x = c_k · quadratics(x)``: → (K, Q)."""
         i, j = self.pairs
@@ -145,12 +152,10 @@ class _Tied(_Full):
 
 
 @dataclass(frozen=True)
-class _Diagonal:
+class _Diagonal(_Shaped):
     """A variance for each component and feature."""
 
     name: ClassVar[str] = "diag"
-    n_components: int
-    n_features: int
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -193,9 +198,6 @@ class _Diagonal:
 
     def invert(self, factors: Floats) -> Floats:
         return 1.0 / factors**2
-
-    def stack(self, values: Floats) -> Floats:
-        return values
 
     def coefficients(self, stacked: Floats) -> Floats:
         return stacked**2

@@ -41,42 +41,24 @@ class Prior:
         return self.amplitude * base.fix().metric(self.L)
 
 
-@dataclass(frozen=True, eq=False)
-class Slope:
-    """The log evidence at a prior, and its derivatives."""
-
-    value: float
-    L: Array  # (d, k)
-    variances: Array  # (2,): The derivatives by the logarithms of amplitude and noise
-
-
 class MetricEvidence(WeightedEvidence):
     """The log evidence of some rows as a function of the map before the kernel."""
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        X: Array,
-        Y: Array,
-        weights: Array,
-        memory: int | str | None = None,
-        n_jobs: int | None = None,
-        device: str | None = None,
-    ) -> None:
-        super().__init__(X, Y, weights, memory, n_jobs, device)
-        self.kernel, self.n_jobs = kernel, n_jobs
+    def __init__(self, kernel: Kernel, *rows: Any) -> None:
+        super().__init__(*rows)
+        self.kernel = kernel
 
-    def at(self, prior: Prior) -> Slope:
-        """Evaluate the evidence and its slope."""
+    def at(self, prior: Prior) -> tuple[float, Array, Array]:
+        """Return the evidence and its derivatives by L (d, k), and by the logarithms of amplitude and noise (2,)."""
         with blas_for(self.Y.shape[0]):
             value, slope, by_noise = self.beside_noise(prior.kernel(self.kernel), prior.noise)
-        return Slope(value, slope[1:].reshape(prior.L.shape), np.array([slope[0], by_noise]))
+        return value, slope[1:].reshape(prior.L.shape), np.array([slope[0], by_noise])
 
     def gradients(self, prior: Prior) -> Array:
         """Return the gradients of the posterior means at the rows: → (t, n, d)."""
         kernel, self.noise = prior.kernel(self.kernel), prior.noise / self.weights
         alpha = self._factorised(kernel)[1].solve(self.Y)
-        gram = Gram(kernel, self.X, memory=self.memory, n_jobs=self.n_jobs, device=self.device)
+        gram = Gram(kernel, self.X, memory=self.memory, n_jobs=self.workers, device=self.device)
         return np.stack([gram.grad_inputs(a) for a in alpha.T])
 
     def outer_products(self, prior: Prior) -> Array:
@@ -121,11 +103,11 @@ def climb(
 
     def descend(x: Array) -> tuple[float, Array]:
         prior = prior_at(x)
-        at = evidence.at(prior)
-        if not math.isfinite(at.value):
+        value, by_L, by_variances = evidence.at(prior)
+        if not math.isfinite(value):
             return FAILED, np.zeros(x.size)
-        own = unit * at.L.reshape(-1) if entries else (at.L * prior.L).sum(axis=1)
-        return -at.value, -np.r_[own.sum() if free == "scale" else own, at.variances]
+        own = unit * by_L.reshape(-1) if entries else (by_L * prior.L).sum(axis=1)
+        return -value, -np.r_[own.sum() if free == "scale" else own, by_variances]
 
     def step(intermediate_result: OptimizeResult) -> None:
         nonlocal steps

@@ -104,10 +104,6 @@ class Metric(Compound):
         L = np.asarray(self.L)
         return self.kernel.frequencies(L.shape[1], size, rng) @ L.T
 
-    @property
-    def amplitude(self) -> float:
-        return self.kernel.amplitude
-
     def __repr__(self) -> str:
         if self.L_bounds != SIGNED:
             return super().__repr__()
