@@ -130,10 +130,11 @@ def test_feature_space_is_reproduced_by_its_script(name):
 def test_best_threshold_against_all_thresholds():
     rng = np.random.default_rng(0)
     for _ in range(20):
-        x, positive = rng.integers(0, 6, 9).astype(float), rng.integers(0, 2, 9).astype(bool)
-        cuts = np.concatenate([[-1.0], np.arange(6.0) + 0.5])
+        x, classes = rng.integers(-2, 3, 9).astype(float), np.append(rng.integers(0, 2, 7), [0, 1])
+        cuts, positive = np.concatenate([[-3.0], np.arange(-2.0, 3.0) + 0.5]), classes == 1
         best = min(min(np.sum((x > c) != positive), np.sum((x <= c) != positive)) for c in cuts)
-        assert feature_space._best_threshold(x, positive) == best
+        points = np.column_stack([x, np.zeros(9), classes]).tolist()
+        assert feature_space.answer(Asked({"points": points}))["numbers"]["errors_on_the_line"] == best
 
 
 @pytest.mark.parametrize("balance", [True, False])

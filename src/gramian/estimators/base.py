@@ -43,6 +43,14 @@ from gramian.resources import memory_budget, readable
 from gramian.rkhs import Function
 
 COMMON: dict[str, list[Any]] = {
+    "kernel": [str, callable, Kernel],
+    "gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"scale", "auto"}), None],
+    "degree": [Interval(Real, 0, None, closed="left")],
+    "coef0": [Interval(Real, None, None, closed="neither")],
+    "kernel_params": [dict, None],
+    "approximation": [HasMethods(["fit_transform", "transform", "evaluate", "error"]), None],
+    "tol": [Interval(Real, 0, None, closed="neither")],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
     "memory": [None, str, Interval(Real, 1, None, closed="left")],
     "max_time": [None, Interval(Real, 0, None, closed="neither")],
     "n_jobs": [None, Integral],
@@ -51,7 +59,7 @@ COMMON: dict[str, list[Any]] = {
     "random_state": ["random_state", np.random.Generator],
     "warm_start": ["boolean"],
 }
-"""Constraints on parameters that mean the same in every estimator; each uses those of its own parameters."""
+"""Constraints on parameters that mean the same in every estimator, whether or not a given one has them all."""
 
 
 NAMED = ("gamma", "degree", "coef0", "kernel_params")
@@ -208,19 +216,6 @@ def refuse_device(estimator: Any) -> None:
         )
 
 
-KERNEL: dict[str, list[Any]] = {
-    "kernel": [str, callable, Kernel],
-    "gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"scale", "auto"}), None],
-    "degree": [Interval(Real, 0, None, closed="left")],
-    "coef0": [Interval(Real, None, None, closed="neither")],
-    "kernel_params": [dict, None],
-    **{name: COMMON[name] for name in ("memory", "max_time", "n_jobs", "verbose")},
-    "tol": [Interval(Real, 0, None, closed="neither")],
-    "max_iter": [Interval(Integral, 1, None, closed="left")],
-}
-"""Constraints on the parameters of an estimator with a kernel and a linear system."""
-
-
 @dataclass(eq=False, repr=False, kw_only=True)
 class KernelParameters(Nested):
     """Parameters of every estimator with a kernel, as fields that dataclass estimators inherit."""
@@ -372,9 +367,6 @@ def as_grid(name: str, values: Any) -> NDArray[np.float64]:
         raise ValueError(f"{name} must be a list of finite numbers > 0, got {values!r}.")
     return grid
 
-
-APPROXIMATION: list[Any] = [HasMethods(["fit_transform", "transform", "evaluate", "error"]), None]
-"""The constraint on ``approximation=``."""
 
 KERNEL_PARAMETERS = ("kernel", *NAMED)
 SHARED = ("memory", "n_jobs", "random_state")

@@ -15,7 +15,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from gramian.estimators.base import (
     COMMON,
-    KERNEL,
     NYSTROEM,
     KernelExpansion,
     as_array,
@@ -122,10 +121,9 @@ class KernelInterpolator(KernelExpansion):
     device: str | None = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{name: rule for name, rule in KERNEL.items() if name != "max_iter"},
+        **COMMON,
         "nugget": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "trend": TREND,
-        "device": COMMON["device"],
     }
 
     @parameters_checked

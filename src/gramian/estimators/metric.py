@@ -148,6 +148,7 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     random_state: Any = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **COMMON,
         "method": [StrOptions({"evidence", "agop"})],
         "rank": [None, Interval(Integral, 1, None, closed="left")],
         "rounds": [Interval(Integral, 1, None, closed="left")],
@@ -157,8 +158,6 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         "n_rows": [Interval(Integral, 2, None, closed="left")],
         "n_restarts": [Interval(Integral, 0, None, closed="left")],
         "tol": [None, Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        **{name: COMMON[name] for name in ("max_time", "memory", "n_jobs", "device", "verbose", "random_state")},
     }
 
     def __sklearn_tags__(self) -> Any:

@@ -20,10 +20,8 @@ from gramian.data.blocks import by_blocks
 from gramian.data.passes import Held, Passes
 from gramian.data.tensors import with_tensors
 from gramian.estimators.base import (
-    APPROXIMATION,
     COMMON,
     DTYPES,
-    KERNEL,
     KernelParameters,
     adapted,
     fitting,
@@ -175,7 +173,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
     device: str | None = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **KERNEL,
+        **COMMON,
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "alpha": [Interval(Real, 0, None, closed="left")],
         "fit_inverse_transform": ["boolean"],
@@ -187,9 +185,6 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
         "copy_X": ["boolean"],
         "center": ["boolean"],
         "inverse": [StrOptions({"ridge", "fixed-point"})],
-        "approximation": APPROXIMATION,
-        "random_state": COMMON["random_state"],
-        "device": COMMON["device"],
     }
 
     def __sklearn_tags__(self) -> Any:

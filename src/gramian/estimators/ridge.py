@@ -16,9 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from gramian.data.passes import Held, Part, Passes
 from gramian.estimators.base import (
-    APPROXIMATION,
     COMMON,
-    KERNEL,
     KernelExpansion,
     adapted,
     as_grid,
@@ -171,16 +169,12 @@ class KernelRidge(KernelExpansion):
     }
     _along = ("alpha",)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **COMMON,
         "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"loo"}), "array-like"],
-        **KERNEL,
         "fit_intercept": ["boolean"],
         "alphas": ["array-like", None],
         "store_loo": ["boolean"],
         "solver": [StrOptions({"auto", "cholesky", "pcg"})],
-        "approximation": APPROXIMATION,
-        "device": COMMON["device"],
-        "random_state": COMMON["random_state"],
-        "warm_start": COMMON["warm_start"],
     }
 
     # ---- fit ----------------------------------------------------------------------------------------------------

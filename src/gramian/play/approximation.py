@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from gramian import FourierFeatures, Nystroem
 from gramian.play.asked import Asked, sliders
-from gramian.play.script import script
+from gramian.play.script import play
 
 FARTHEST = 4.0
 """The kernel is drawn up to this distance."""
@@ -22,57 +19,21 @@ RULES = ("rpcholesky", "uniform", "greedy", "leverage", "kmeans")
 
 def answer(asked: Asked) -> dict[str, Any]:
     """Approximate the kernel, and compare along a line and for every pair of points."""
-    X, kernel, method = asked.points, asked.kernel, asked.choice("method", METHODS)
+    X, method = asked.points, asked.choice("method", METHODS)
     if not 2 <= len(X) <= MOST:
         raise ValueError(f"this page needs 2 to {MOST} points, but there are {len(X)}.")
-    seed = asked.whole("seed", 0, 0, 2**31)
     if method == "fourier":
-        size, how = asked.whole("features", 100, 2, 10_000), {"method": asked.choice("draw", DRAWS)}
+        name, size, how = (
+            "FourierFeatures",
+            asked.whole("features", 100, 2, 10_000),
+            {"method": asked.choice("draw", DRAWS)},
+        )
         sizes = [s for s in (4, 10, 30, 100, 300, 1000) if s != size]
     else:
-        size, how = min(asked.whole("landmarks", 10, 1, MOST), len(X)), {"selection": asked.choice("rule", RULES)}
+        name, size = "Nystroem", min(asked.whole("landmarks", 10, 1, MOST), len(X))
+        how = {"selection": asked.choice("rule", RULES)}
         sizes = [s for s in (2, 5, 10, 20, 40, 80) if s != size and s <= len(X)]
-    made: Any = FourierFeatures if method == "fourier" else Nystroem
-    K = kernel(X)
-
-    def errors(count: int) -> tuple[Any, Any]:
-        features = made(kernel, n_components=count, random_state=seed, **how).fit(X)
-        F = features.transform(X)
-        return features, np.abs(F @ F.T - K)
-
-    features, off = errors(size)
-    middle = X.mean(axis=0)
-    line = middle + np.column_stack([np.linspace(0.0, FARTHEST, PLACES), np.zeros(PLACES)])
-    numbers = {
-        "kernel": kernel(line[:1], line)[0],
-        "approximation": (features.transform(line[:1]) @ features.transform(line).T)[0],
-        "largest_error": float(off.max()),
-        "mean_error": float(off.mean()),
-        "errors": [float(errors(s)[1].mean()) for s in sizes],
-    }
-    landmarks = None
-    if method == "nystrom":
-        numbers["trace_error"] = float(features.trace_error_)
-        landmarks = features.component_indices_
-    return {
-        "kernel": sliders(kernel),
-        "numbers": numbers,
-        "picture": {"r": line[:, 0] - middle[0], "sizes": [*sizes, size], "landmarks": landmarks},
-        "text": _text(method, numbers, size, len(X)),
-        "python": _script(asked, made.__name__, {"n_components": size, "random_state": seed, **how}, sizes),
-    }
-
-
-def _text(method: str, numbers: dict[str, Any], size: int, n: int) -> str:
-    what = f"{size} random features" if method == "fourier" else f"{size} landmarks of {n} points"
-    said = f"With {what}, entries of the Gram matrix are off by {numbers['mean_error']:.3g} on average and by "
-    said += f"{numbers['largest_error']:.3g} at most."
-    if "trace_error" in numbers:
-        said += f" The trace error, tr(K - K̂) / tr K, is {numbers['trace_error']:.3g}."
-    return said
-
-
-def _script(asked: Asked, name: str, options: dict[str, Any], sizes: list[int]) -> str:
+    options = {"n_components": size, "random_state": asked.whole("seed", 0, 0, 2**31), **how}
     steps = [
         f"kernel, options = parse({repr(asked.kernel)!r}), {options!r}",
         f"features = {name}(kernel, **options).fit(X)",
@@ -91,6 +52,19 @@ def _script(asked: Asked, name: str, options: dict[str, Any], sizes: list[int]) 
         "mean_error": "errors(features).mean()",
         "errors": "[errors(other).mean() for other in others]",
     }
-    if name == "Nystroem":
+    if method == "nystrom":
         numbers["trace_error"] = "features.trace_error_"
-    return script({"X": asked.points}, steps, numbers)
+    played = play(asked, {"X": X}, steps, numbers)
+    line, landmarks = played.names["line"][:, 0], getattr(played.names["features"], "component_indices_", None)
+    picture = {"r": line - X[:, 0].mean(), "sizes": [*sizes, size], "landmarks": landmarks}
+    text = _text(method, played.numbers, size, len(X))
+    return played.answer(kernel=sliders(asked.kernel), picture=picture, text=text)
+
+
+def _text(method: str, numbers: dict[str, Any], size: int, n: int) -> str:
+    what = f"{size} random features" if method == "fourier" else f"{size} landmarks of {n} points"
+    said = f"With {what}, entries of the Gram matrix are off by {numbers['mean_error']:.3g} on average and by "
+    said += f"{numbers['largest_error']:.3g} at most."
+    if "trace_error" in numbers:
+        said += f" The trace error, tr(K - K̂) / tr K, is {numbers['trace_error']:.3g}."
+    return said

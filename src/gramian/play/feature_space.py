@@ -6,10 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gramian import SVC, KernelPCA
-from gramian.kernels import Linear
 from gramian.play.asked import Asked, sliders
-from gramian.play.script import script
+from gramian.play.script import play
 
 MOST = 300
 """Points at most."""
@@ -19,57 +17,10 @@ PRICE = 1e3
 
 def answer(asked: Asked) -> dict[str, Any]:
     """Compute the Gram matrix of the points, sorted by class, and project them."""
-    X, y, kernel = asked.points, asked.classes, asked.kernel
+    X, y = asked.points, asked.classes
     if not 3 <= len(X) <= MOST:
         raise ValueError(f"this page needs 3 to {MOST} points, but there are {len(X)}.")
-    order = np.argsort(y, kind="stable")
     first, second = ((asked.whole(name, 1, 1, MOST) - 1) % len(X) for name in ("first", "second"))
-    K, distances = kernel(X), kernel.distance(X)
-    pca = KernelPCA(2, kernel=kernel).fit(X)
-    lifted = np.column_stack([X[:, 0], X[:, 0] ** 2])
-    numbers: dict[str, Any] = {
-        "k": K[first, second],
-        "distance": distances[first, second],
-        "gram": K[order][:, order],
-        "distances": distances[order][:, order],
-        "projections": pca.transform(X),
-        "eigenvalues": pca.eigenvalues_,
-    }
-    if np.unique(y).size == 2:
-        machine = SVC(C=PRICE, kernel=Linear()).fit(lifted, y)
-        numbers["errors_on_the_line"] = _best_threshold(X[:, 0], y == y.max())
-        numbers["errors_lifted"] = int(np.sum(machine.predict(lifted) != y))
-        numbers["w"] = np.ravel(machine.dual_coef_ @ machine.support_vectors_)
-        numbers["b"] = float(machine.intercept_[0])
-    numbers["lifted"] = lifted
-    return {
-        "kernel": sliders(kernel),
-        "numbers": numbers,
-        "certificate": str(pca.certificate_),
-        "converged": pca.certificate_.converged,
-        "picture": {"order": order, "pair": [first, second]},
-        "text": _text(numbers, first, second, len(X)),
-        "python": _script(asked, first, second, "w" in numbers),
-    }
-
-
-def _best_threshold(x: Any, positive: Any) -> int:
-    """The fewest errors of any threshold on a line, in either direction."""
-    sides = x[:, None] > np.concatenate([[-np.inf], x])
-    errors = np.sum(sides != positive[:, None], axis=0)
-    return int(min(errors.min(), (len(x) - errors).min()))
-
-
-def _text(numbers: dict[str, Any], first: int, second: int, n: int) -> str:
-    said = f"{n} points; k between points {first + 1} and {second + 1} is {numbers['k']:.4g}, their distance in "
-    said += f"feature space {numbers['distance']:.4g}."
-    if "errors_lifted" in numbers:
-        said += f" By x alone, a threshold errs {numbers['errors_on_the_line']} times at least; "
-        said += f"a line in the plane of (x, x²) errs {numbers['errors_lifted']} times."
-    return said
-
-
-def _script(asked: Asked, first: int, second: int, two: bool) -> str:
     steps = [
         f"kernel = parse({repr(asked.kernel)!r})",
         "K, distances, order = kernel(X), kernel.distance(X), np.argsort(y, kind='stable')",
@@ -84,7 +35,7 @@ def _script(asked: Asked, first: int, second: int, two: bool) -> str:
         "projections": "pca.transform(X)",
         "eigenvalues": "pca.eigenvalues_",
     }
-    if two:
+    if np.unique(y).size == 2:
         steps += [
             f"machine = SVC(C={PRICE!r}, kernel=Linear()).fit(lifted, y)",
             "above = X[:, :1] > np.concatenate([[-np.inf], X[:, 0]])",
@@ -97,4 +48,16 @@ def _script(asked: Asked, first: int, second: int, two: bool) -> str:
             "b": "machine.intercept_[0]",
         }
     numbers["lifted"] = "lifted"
-    return script({"X": asked.points, "y": asked.classes}, steps, numbers)
+    played = play(asked, {"X": X, "y": y}, steps, numbers)
+    picture = {"order": played.names["order"], "pair": [first, second]}
+    text = _text(played.numbers, first, second, len(X))
+    return played.answer(played.names["pca"].certificate_, kernel=sliders(asked.kernel), picture=picture, text=text)
+
+
+def _text(numbers: dict[str, Any], first: int, second: int, n: int) -> str:
+    said = f"{n} points; k between points {first + 1} and {second + 1} is {numbers['k']:.4g}, their distance in "
+    said += f"feature space {numbers['distance']:.4g}."
+    if "errors_lifted" in numbers:
+        said += f" By x alone, a threshold errs {numbers['errors_on_the_line']} times at least; "
+        said += f"a line in the plane of (x, x²) errs {numbers['errors_lifted']} times."
+    return said

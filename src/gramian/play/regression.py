@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from gramian import GaussianProcessRegressor, KernelInterpolator, KernelMachineRegressor, KernelRidge
+from gramian import GaussianProcessRegressor
 from gramian.kernels import White
-from gramian.losses import Absolute, EpsilonInsensitive, Huber, Quantile
 from gramian.play.asked import Asked, falling, sliders
-from gramian.play.script import script
+from gramian.play.script import play
 from gramian.progress import recorded
 
 GRID = 161
@@ -25,39 +22,41 @@ LOSSES = ("none", "absolute", "huber", "quantile", "epsilon_insensitive")
 
 def answer(asked: Asked) -> dict[str, Any]:
     """Fit a function to the points, and draw it with its error bounds."""
-    X, y, kernel = asked.points[:, :1], asked.points[:, 1], asked.kernel
     kind, noise = asked.choice("model", MODELS), asked.number("noise", 0.1, 1e-8, 1e4)
-    grid = np.linspace(asked.view[0], asked.view[1], GRID)[:, None]
-    estimators: dict[str, Any] = {
-        "process": GaussianProcessRegressor(kernel, alpha=noise, optimizer=None),
-        "ridge": KernelRidge(alpha=noise, kernel=kernel),
-        "interpolation": KernelInterpolator(kernel),
-    }
-    model = estimators[kind].fit(X, y)
-    mean = model.predict(grid)
-    f = model.function_
-    numbers = {"mean": mean, "power": f.power(grid), "worst_error": f.worst_error(grid), "norm": f.norm()}
-    numbers["error"] = float(np.sqrt(np.mean((model.predict(X) - y) ** 2)))
+    made = {
+        "process": f"GaussianProcessRegressor(kernel, alpha={noise!r}, optimizer=None)",
+        "ridge": f"KernelRidge(alpha={noise!r}, kernel=kernel)",
+        "interpolation": "KernelInterpolator(kernel)",
+    }[kind]
+    steps = [
+        f"kernel = parse({repr(asked.kernel)!r})",
+        f"model = {made}.fit(X, y)",
+        f"grid = np.linspace({asked.view[0]!r}, {asked.view[1]!r}, {GRID})[:, None]",
+    ]
+    numbers = {"mean": "model.predict(grid)", "norm": "model.function_.norm()"}
+    numbers |= {name: f"model.function_.{name}(grid)" for name in ("power", "worst_error")}
+    numbers["error"] = "np.sqrt(np.mean((model.predict(X) - y) ** 2))"
     if kind == "process":
-        _, numbers["lower"], numbers["upper"] = model.predict(grid, return_interval=0.95)
-        numbers["evidence"] = float(model.log_marginal_likelihood_value_)
+        steps += ["mean, lower, upper = model.predict(grid, return_interval=0.95)"]
+        numbers |= {"lower": "lower", "upper": "upper", "evidence": "model.log_marginal_likelihood_value_"}
         if paths := asked.whole("paths", 0, 0, 10):
-            numbers["paths"] = model.sample_y(grid, paths, random_state=asked.whole("seed", 0, 0, 2**31)).T
-    beside, loss, steps = _beside(asked, noise), None, None
+            numbers["paths"] = f"model.sample_y(grid, {paths}, random_state={asked.whole('seed', 0, 0, 2**31)}).T"
+    if loss := _loss(asked):
+        # The same penalty as the ridge.
+        given = f"{loss}, lam={noise / len(asked.points)!r}, kernel=kernel, fit_intercept=False"
+        steps += [f"beside = KernelMachineRegressor({given}).fit(X, y)"]
+        numbers["beside"] = "beside.predict(grid)"
+    played = play(asked, _data(asked), steps, numbers)
+    model, beside = played.names["model"], played.names.get("beside")
+    picture = {"x": played.names["grid"][:, 0], "loss": None, "steps": None}
     if beside is not None:
-        with recorded(asked.tell) as traces:
-            other = beside.fit(X, y)
-        numbers["beside"] = other.predict(grid)
-        loss, steps = str(other.certificate_), falling(traces)
-    return {
-        "kernel": sliders(kernel),
-        "numbers": numbers,
-        "certificate": str(model.certificate_),
-        "converged": model.certificate_.converged,
-        "picture": {"x": grid[:, 0], "loss": loss, "steps": steps},
-        "text": _text(kind, numbers, len(X)),
-        "python": _script(asked, kind, noise, beside),
-    }
+        picture |= {"loss": str(beside.certificate_), "steps": falling(played.traces)}
+    text = _text(kind, played.numbers, len(asked.points))
+    return played.answer(model.certificate_, kernel=sliders(asked.kernel), picture=picture, text=text)
+
+
+def _data(asked: Asked) -> dict[str, Any]:
+    return {"X": asked.points[:, :1], "y": asked.points[:, 1]}
 
 
 def learn(asked: Asked) -> dict[str, Any]:
@@ -83,39 +82,36 @@ def _digits(value: Any) -> Any:
 
 def evidence(asked: Asked) -> dict[str, Any]:
     """One row of the evidence map over two hyperparameters; the last hyperparameter is the noise."""
-    X, y = asked.points[:, :1], asked.points[:, 1]
     kernel = asked.kernel + White(asked.number("noise", 0.1, 1e-8, 1e4))
-    model = GaussianProcessRegressor(kernel, optimizer=None).fit(X, y)
-    names, theta = [*asked.kernel.theta_names, "noise"], kernel.theta
+    names = [*asked.kernel.theta_names, "noise"]
     last = len(names) - 1
     across, up = asked.whole("across", 0, 0, last), asked.whole("up", last, 0, last)
     if across == up:
         raise ValueError("the axes of the map must be different hyperparameters.")
     row = asked.whole("row", 0, 0, MAP - 1)
     limits = [NOISES if i == last else OTHERS for i in (across, up)]
-    columns, rows = (np.log(np.logspace(*limit, MAP)) for limit in limits)
-    values = []
-    for place in columns:
-        theta[[across, up]] = place, rows[row]
-        values.append(float(model.log_marginal_likelihood(theta)))
-    code = _evidence_script(asked, repr(kernel), (across, up), limits)
+    columns, rows = (f"np.log(np.logspace({low!r}, {high!r}, {MAP}))" for low, high in limits)
+    steps = [
+        f"model = GaussianProcessRegressor(parse({repr(kernel)!r}), optimizer=None).fit(X, y)",
+        f"theta, row = model.kernel_.theta, {row}",
+        "values = []",
+        f"for place in {columns}:",
+        f"    theta[{[across, up]}] = place, {rows}[row]",
+        "    values.append(model.log_marginal_likelihood(theta))",
+    ]
     picture = {"names": names, "limits": limits, "row": row, "size": MAP}
-    return {"numbers": {"evidence": values}, "picture": picture, "python": code}
+    return play(asked, _data(asked), steps, {"evidence": "values"}).answer(picture=picture)
 
 
-def _beside(asked: Asked, noise: float) -> Any:
-    """The machine with another loss and the same penalty as the ridge."""
-    name = asked.choice("loss", LOSSES)
-    if name == "none":
-        return None
-    loss: Any = {
-        "absolute": Absolute(),
-        "huber": Huber(asked.number("delta", 0.3, 1e-3, 1e3)),
-        "quantile": Quantile(asked.number("q", 0.9, 0.01, 0.99)),
-        "epsilon_insensitive": EpsilonInsensitive(asked.number("epsilon", 0.2, 0.0, 1e3)),
-    }[name]
-    lam = noise / len(asked.points)
-    return KernelMachineRegressor(loss, lam=lam, kernel=asked.kernel, fit_intercept=False)
+def _loss(asked: Asked) -> str | None:
+    """Another loss than the square, as Python."""
+    return {
+        "none": None,
+        "absolute": "Absolute()",
+        "huber": f"Huber(delta={asked.number('delta', 0.3, 1e-3, 1e3)!r})",
+        "quantile": f"Quantile(q={asked.number('q', 0.9, 0.01, 0.99)!r})",
+        "epsilon_insensitive": f"EpsilonInsensitive(epsilon={asked.number('epsilon', 0.2, 0.0, 1e3)!r})",
+    }[asked.choice("loss", LOSSES)]
 
 
 def _text(kind: str, numbers: dict[str, Any], n: int) -> str:
@@ -125,40 +121,3 @@ def _text(kind: str, numbers: dict[str, Any], n: int) -> str:
     if kind == "process":
         said += f" log evidence {numbers['evidence']:.6g}; the band holds 95 % of the posterior of the function."
     return said
-
-
-def _script(asked: Asked, kind: str, noise: float, beside: Any) -> str:
-    text = repr(asked.kernel)
-    made = {
-        "process": f"GaussianProcessRegressor(kernel, alpha={noise!r}, optimizer=None)",
-        "ridge": f"KernelRidge(alpha={noise!r}, kernel=kernel)",
-        "interpolation": "KernelInterpolator(kernel)",
-    }[kind]
-    steps = [f"kernel = parse({text!r})", f"model = {made}.fit(X, y)"]
-    steps += [f"grid = np.linspace({asked.view[0]!r}, {asked.view[1]!r}, {GRID})[:, None]"]
-    numbers = {"mean": "model.predict(grid)", "norm": "model.function_.norm()"}
-    numbers |= {name: f"model.function_.{name}(grid)" for name in ("power", "worst_error")}
-    numbers["error"] = "np.sqrt(np.mean((model.predict(X) - y) ** 2))"
-    if kind == "process":
-        steps += ["mean, lower, upper = model.predict(grid, return_interval=0.95)"]
-        numbers |= {"lower": "lower", "upper": "upper", "evidence": "model.log_marginal_likelihood_value_"}
-        if paths := asked.whole("paths", 0, 0, 10):
-            numbers["paths"] = f"model.sample_y(grid, {paths}, random_state={asked.whole('seed', 0, 0, 2**31)}).T"
-    if beside is not None:
-        given = f"{beside.loss!r}, lam={beside.lam!r}, kernel=kernel, fit_intercept=False"
-        steps += [f"beside = KernelMachineRegressor({given}).fit(X, y)"]
-        numbers["beside"] = "beside.predict(grid)"
-    return script({"X": asked.points[:, :1], "y": asked.points[:, 1]}, steps, numbers)
-
-
-def _evidence_script(asked: Asked, kernel: str, sides: tuple[int, int], limits: list[tuple[float, float]]) -> str:
-    columns, rows = (f"np.log(np.logspace({low!r}, {high!r}, {MAP}))" for low, high in limits)
-    steps = [
-        f"model = GaussianProcessRegressor(parse({kernel!r}), optimizer=None).fit(X, y)",
-        f"theta, row = model.kernel_.theta, {asked.whole('row', 0, 0, MAP - 1)}",
-        "values = []",
-        f"for place in {columns}:",
-        f"    theta[{list(sides)}] = place, {rows}[row]",
-        "    values.append(model.log_marginal_likelihood(theta))",
-    ]
-    return script({"X": asked.points[:, :1], "y": asked.points[:, 1]}, steps, {"evidence": "values"})

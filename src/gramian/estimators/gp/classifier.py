@@ -20,7 +20,6 @@ from sklearn.utils.validation import check_is_fitted
 from gramian.certificates import Certificate
 from gramian.data.blocks import by_blocks
 from gramian.estimators.base import (
-    COMMON,
     NYSTROEM,
     kernel_tags,
     refuse_blocks,
@@ -166,7 +165,6 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
         **LEARNING,
         "max_iter_predict": [Interval(Integral, 1, None, closed="left")],
         "multi_class": [StrOptions({"one_vs_rest", "one_vs_one"})],
-        **COMMON,
     }
 
     def __sklearn_tags__(self) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from gramian.data.blocks import Stream, by_blocks
-from gramian.estimators.base import validated
+from gramian.estimators.base import COMMON, validated
 from gramian.gram.operator import narrow, wide
 from gramian.kernels import RBF, Kernel, Scaled, resolve
 from gramian.kernels.resolve import is_precomputed
@@ -26,13 +26,12 @@ Noise = float | NDArray[np.float64]
 DEFAULT = Scaled(RBF(1.0), 1.0)
 """The default prior covariance."""
 LEARNING: dict[str, list[Any]] = {
+    **COMMON,
     "kernel": [None, str, callable],
     "optimizer": [StrOptions({"fmin_l_bfgs_b"}), callable, None],
     "n_restarts_optimizer": [Interval(Integral, 0, None, closed="left")],
     "copy_X_train": ["boolean"],
     "start": [StrOptions({"data", "given"})],
-    "tol": [Interval(Real, 0, None, closed="neither")],
-    "max_iter": [Interval(Integral, 1, None, closed="left")],
 }
 """Constraints on the parameters of processes that learn their kernel."""
 

@@ -17,8 +17,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from gramian.estimators.base import (
-    APPROXIMATION,
-    COMMON,
     as_array,
     is_blocks,
     kernel_tags,
@@ -215,6 +213,7 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
     random_state: Any = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **LEARNING,
         "alpha": [Interval(Real, 0, None, closed="left"), "array-like"],
         "normalize_y": ["boolean"],
         "n_targets": [Interval(Integral, 1, None, closed="left"), None],
@@ -222,9 +221,6 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         "trend": TREND,
         "evidence": [StrOptions({"auto", "full"}), Interval(Integral, 1, None, closed="left")],
         "solver": [StrOptions({"auto", "cholesky", "pcg"})],
-        "approximation": APPROXIMATION,
-        **LEARNING,
-        **{name: COMMON[name] for name in ("max_time", "memory", "n_jobs", "device", "verbose", "random_state")},
     }
 
     def __sklearn_tags__(self) -> Any:

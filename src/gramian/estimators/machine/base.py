@@ -19,9 +19,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from gramian.certificates import together
 from gramian.data.passes import Held, Need, Part, Passes
 from gramian.estimators.base import (
-    APPROXIMATION,
     COMMON,
-    KERNEL,
     Expansion,
     adapted,
     as_grid,
@@ -56,19 +54,15 @@ from gramian.solvers.machine.penalties import NEEDS, Goal, check_penalty, choose
 from gramian.solvers.machine.solve import Fitted, Problem, solve
 
 MACHINE: dict[str, list[Any]] = {
+    **COMMON,
     "loss": [str, HasMethods(["value", "gradient"])],
     "penalty": [StrOptions({"squared", "norm", "ball"}), HasMethods(["value", "derivative"])],
     "lam": [Interval(Real, 0, None, closed="left"), StrOptions({"cv"})],
     "radius": [Interval(Real, 0, None, closed="neither")],
-    **KERNEL,
     "fit_intercept": ["boolean"],
-    "approximation": APPROXIMATION,
     "solver": [StrOptions({"auto", *NEEDS})],
     "lams": ["array-like", None],
     "cv": ["cv_object"],
-    "random_state": COMMON["random_state"],
-    "warm_start": COMMON["warm_start"],
-    "device": COMMON["device"],
 }
 """Constraints on the parameters of a machine."""
 GRID = np.logspace(0, -6, 13)

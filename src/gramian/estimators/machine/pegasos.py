@@ -16,9 +16,7 @@ from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classi
 
 from gramian.certificates import Certificate, together
 from gramian.estimators.base import (
-    APPROXIMATION,
     COMMON,
-    KERNEL,
     Expansion,
     forget,
     is_blocks,
@@ -140,13 +138,11 @@ class PegasosClassifier(Deciding, Expansion, ClassifierMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **{name: rule for name, rule in KERNEL.items() if name != "max_iter"},
-        "approximation": APPROXIMATION,
+        **COMMON,
         "lam": [Interval(Real, 0, None, closed="neither")],
         "n_iter": [Interval(Integral, 1, None, closed="left")],
         "max_support": [Interval(Integral, 1, None, closed="left"), None],
         "variant": [StrOptions({"passes", "textbook"})],
-        "random_state": COMMON["random_state"],
     }
 
     kernel: Any = field(default="rbf", kw_only=False)

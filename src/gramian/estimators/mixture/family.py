@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import KW_ONLY, dataclass
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -102,12 +102,10 @@ class FamilyMixture(Evidence, DensityMixin, BaseEstimator):
     max_time: float | None = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **COMMON,
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "family": [StrOptions(set(FAMILIES)), HasMethods(["log_density", "fit", "sample"])],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "n_init": [Interval(Integral, 1, None, closed="left")],
-        **{name: COMMON[name] for name in ("random_state", "max_time")},
     }
     covariance_type = "full"  # of the moments, for plots
 

@@ -181,6 +181,7 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
     device: str | None = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **COMMON,
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "covariance_type": [StrOptions(set(COVARIANCE_TYPES))],
         "tol": [Interval(Real, 0.0, None, closed="left")],
@@ -193,7 +194,6 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
         "precisions_init": ["array-like", None],
         "verbose_interval": [Interval(Integral, 1, None, closed="left")],
         "assignment": [StrOptions({"soft", "hard"})],
-        **{name: COMMON[name] for name in ("random_state", "warm_start", "verbose", "max_time", "n_jobs", "device")},
     }
 
     @with_tensors

@@ -18,7 +18,6 @@ from sklearn.utils.validation import _num_samples
 
 from gramian.certificates import Certificate
 from gramian.estimators.base import (
-    APPROXIMATION,
     COMMON,
     NO_TARGET,
     adapted,
@@ -259,16 +258,12 @@ class SupportVectorMachine(SupportVectorExpansion):
     _over_blocks: ClassVar[str]
     """The estimator to use instead for rows that come in blocks, as named in the error."""
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "kernel": [str, callable],
+        **COMMON,
         "degree": [Interval(Integral, 0, None, closed="left")],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
-        "tol": [Interval(Real, 0.0, None, closed="neither")],
         "shrinking": ["boolean"],
         "cache_size": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, -1, None, closed="left")],
-        "approximation": APPROXIMATION,
-        **{name: COMMON[name] for name in ("verbose", "max_time", "n_jobs", "memory", "device")},
     }
 
     def __sklearn_tags__(self) -> Any:

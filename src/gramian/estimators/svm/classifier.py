@@ -17,7 +17,7 @@ from sklearn.utils._param_validation import Hidden, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 
 from gramian.certificates import Certificate
-from gramian.estimators.base import COMMON, NYSTROEM, restored_on_failure, row_weights, validated
+from gramian.estimators.base import NYSTROEM, restored_on_failure, row_weights, validated
 from gramian.estimators.duality import FittedTo, HardMargin, Program
 from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, Training, kinds
 from gramian.estimators.svm.expansion import Vector
@@ -239,7 +239,6 @@ class Classifier(OneVsOne):
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "decision_function_shape": [StrOptions({"ovr", "ovo"})],
         "break_ties": ["boolean"],
-        "random_state": COMMON["random_state"],
     }
 
     def _batch(self, pairs: Pairs, start: Start | None) -> Batch | None:
