@@ -15,7 +15,12 @@ from sklearn.datasets import make_moons
 
 from gramian import SVC, GaussianMixture, GaussianProcessRegressor
 from gramian.kernels import RBF, Matern
-from gramian.plots import DecisionBoundaryDisplay, GaussianProcessDisplay, MixtureDisplay, SpectrumDisplay
+from gramian.plots import (
+    DecisionBoundaryDisplay,
+    GaussianProcessDisplay,
+    MixtureDisplay,
+    SpectrumDisplay,
+)
 
 rng = np.random.default_rng(0)
 moons, side = make_moons(140, noise=0.2, random_state=0)
@@ -24,7 +29,9 @@ margin = SVC(C=3.0, kernel=RBF(0.7)).fit(moons, side)
 x = np.sort(rng.uniform(0, 12, 80))
 x = x[(x < 5.5) | (x > 8.0)]
 y = np.sin(x) + 0.25 * x + 0.2 * rng.standard_normal(x.size)
-process = GaussianProcessRegressor(1.0 * Matern(1.0, nu=2.5), noise="learn", normalize_y=True).fit(x[:, None], y)
+process = GaussianProcessRegressor(
+    1.0 * Matern(1.0, nu=2.5), noise="learn", normalize_y=True
+).fit(x[:, None], y)
 
 heaps = np.concatenate(
     [

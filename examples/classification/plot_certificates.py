@@ -28,7 +28,9 @@ fits = []
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", ConvergenceWarning)
     for most in steps:
-        fits.append(SVC(C=10.0, kernel=RBF(0.5), tol=1e-6, max_iter=most).fit(X, y))
+        fits.append(
+            SVC(C=10.0, kernel=RBF(0.5), tol=1e-6, max_iter=most).fit(X, y)
+        )
 certificates = [fit.certificate_ for fit in fits]
 print(certificates[0])
 print(certificates[-1])

@@ -21,7 +21,9 @@ from gramian.kernels import RBF
 X, labels = make_moons(100, noise=0.25, random_state=0)
 y, n, C, k = 2.0 * labels - 1.0, len(X), 1.0, RBF(0.7)
 K = k(X)
-model = KernelMachineClassifier("hinge", lam=1 / (n * C), kernel=k, fit_intercept=False, tol=1e-10).fit(X, labels)
+model = KernelMachineClassifier(
+    "hinge", lam=1 / (n * C), kernel=k, fit_intercept=False, tol=1e-10
+).fit(X, labels)
 
 # %%
 # Coordinate ascent: of one multiplier the dual is a parabola, and its best point is known. The model's objective is a
@@ -34,7 +36,9 @@ for _sweep in range(40):
     dual.append(n * C * model.dual(-lam * y / C))
     assert np.isclose(dual[-1], lam.sum() - 0.5 * (lam * y) @ K @ (lam * y))
     for i in range(n):
-        lam[i] = np.clip(lam[i] + (1 - y[i] * (K[i] @ (lam * y))) / K[i, i], 0, C)
+        lam[i] = np.clip(
+            lam[i] + (1 - y[i] * (K[i] @ (lam * y))) / K[i, i], 0, C
+        )
 
 # %%
 # Weak duality at every step: no dual value is above any primal value. Strong duality at the end: they meet, at the
@@ -66,12 +70,21 @@ left.plot(primal, "o-", ms=3, label="primal: the objective of a function")
 left.plot(dual, "s-", ms=3, label="dual: model.dual(lam)")
 left.fill_between(range(len(dual)), dual, primal, alpha=0.15)
 left.axhline(best, color="0.5", lw=0.8)
-left.set(xlabel="sweeps over the multipliers", ylabel="objective", ylim=(0, 3 * best))
+left.set(
+    xlabel="sweeps over the multipliers", ylabel="objective", ylim=(0, 3 * best)
+)
 left.legend(fontsize=8)
 margins = y * machine.decision_function(X)
 for kind in ("peripheral", "margin", "violator"):
     rows = machine.kinds_ == kind
-    right.plot(margins[rows], machine.multipliers_[rows], "o", ms=4, alpha=0.7, label=kind)
+    right.plot(
+        margins[rows],
+        machine.multipliers_[rows],
+        "o",
+        ms=4,
+        alpha=0.7,
+        label=kind,
+    )
 right.set(xlabel="y f(x)", ylabel="λ")
 right.legend(fontsize=8)
 figure.tight_layout()

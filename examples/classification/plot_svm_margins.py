@@ -31,12 +31,19 @@ assert np.all(f[machine.kinds_ == "violator"] <= 1 + 1e-3)
 
 kept = machine.kinds_ != "peripheral"
 fewer = SVC(C=3.0, kernel=RBF(0.7)).fit(X[kept], y[kept])
-assert np.allclose(fewer.decision_function(X), machine.decision_function(X), atol=1e-3)
+assert np.allclose(
+    fewer.decision_function(X), machine.decision_function(X), atol=1e-3
+)
 
 # %%
 # Three classes are told apart pair by pair; an object's kind is its gravest.
 
-blobs, species = make_blobs(180, centers=[[0, 0], [2.6, 0.6], [1.0, 2.6]], cluster_std=0.75, random_state=1)
+blobs, species = make_blobs(
+    180,
+    centers=[[0, 0], [2.6, 0.6], [1.0, 2.6]],
+    cluster_std=0.75,
+    random_state=1,
+)
 names = np.array(["ant", "bee", "cat"])[species]
 three = SVC(C=1.0, kernel=RBF(1.5)).fit(blobs, names)
 
@@ -44,7 +51,9 @@ three = SVC(C=1.0, kernel=RBF(1.5)).fit(blobs, names)
 # The picture
 # -----------
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4.4), layout="constrained")
+figure, (left, right) = plt.subplots(
+    1, 2, figsize=(10, 4.4), layout="constrained"
+)
 DecisionBoundaryDisplay.from_estimator(machine, X, y, ax=left)
 DecisionBoundaryDisplay.from_estimator(three, blobs, names, ax=right)
 left.set_title(f"{np.sum(kept)} of {len(X)} objects decide")

@@ -14,7 +14,16 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from gramian import GaussianProcessRegressor
-from gramian.kernels import RBF, Constant, Linear, Matern, Periodic, exp, is_kernel, polynomial
+from gramian.kernels import (
+    RBF,
+    Constant,
+    Linear,
+    Matern,
+    Periodic,
+    exp,
+    is_kernel,
+    polynomial,
+)
 
 smooth, rough, wave = RBF(1.0), Matern(1.0, nu=0.5), Periodic(0.8, period=2.0)
 kernels = {
@@ -58,7 +67,9 @@ assert not difference
 
 figure, axes = plt.subplots(3, 3, figsize=(10, 6.5), sharex=True)
 for ax, (name, kernel) in zip(axes.flat, kernels.items(), strict=True):
-    draws = GaussianProcessRegressor(kernel).sample_y(grid, n_samples=2, random_state=3)
+    draws = GaussianProcessRegressor(kernel).sample_y(
+        grid, n_samples=2, random_state=3
+    )
     ax.plot(grid, draws, lw=1)
     ax.set_title(name, fontsize=9)
 figure.tight_layout()

@@ -17,7 +17,11 @@ from gramian import GaussianProcessRegressor
 from gramian.kernels import RBF, Matern
 from gramian.rkhs import fourier_norm
 
-kernels = {"ν = 1/2": Matern(1.0, nu=0.5), "ν = 3/2": Matern(1.0, nu=1.5), "ν = 5/2": Matern(1.0, nu=2.5)}
+kernels = {
+    "ν = 1/2": Matern(1.0, nu=0.5),
+    "ν = 3/2": Matern(1.0, nu=1.5),
+    "ν = 5/2": Matern(1.0, nu=2.5),
+}
 kernels["RBF"] = RBF(1.0)
 
 # %%
@@ -26,7 +30,9 @@ kernels["RBF"] = RBF(1.0)
 # Matérn's density falls like a power, :math:`\omega^{-(2\nu+1)}`, the Gaussian's like an exponential.
 
 omega = np.geomspace(0.1, 60.0, 200)
-densities = {name: k.spectral_density(omega[:, None]) for name, k in kernels.items()}
+densities = {
+    name: k.spectral_density(omega[:, None]) for name, k in kernels.items()
+}
 for nu, name in zip((0.5, 1.5, 2.5), kernels, strict=False):
     slope = np.diff(np.log(densities[name][-2:])) / np.diff(np.log(omega[-2:]))
     assert np.isclose(slope, -(2 * nu + 1), atol=0.02)
@@ -44,10 +50,17 @@ def norms_of_a_hat(kernel):
     """Return the norm of max(0, 1 - |x|) on each grid."""
     grids = (np.arange(-6.0, 6.0, h) for h in spacings)
     hats = (np.maximum(1.0 - np.abs(x), 0.0) for x in grids)
-    return np.array([fourier_norm(kernel, hat, h) for hat, h in zip(hats, spacings, strict=True)])
+    return np.array(
+        [
+            fourier_norm(kernel, hat, h)
+            for hat, h in zip(hats, spacings, strict=True)
+        ]
+    )
 
 
-norms = {name: norms_of_a_hat(k) for name, k in kernels.items() if name != "RBF"}
+norms = {
+    name: norms_of_a_hat(k) for name, k in kernels.items() if name != "RBF"
+}
 exact = np.sqrt(0.5 * (2 / 3) + 0.5 * 2)  # ∫ f²/2 + f'²/2
 assert np.isclose(norms["ν = 1/2"][-1], exact, rtol=0.01)
 for nu, name in ((1.5, "ν = 3/2"), (2.5, "ν = 5/2")):
@@ -61,14 +74,23 @@ for nu, name in ((1.5, "ν = 3/2"), (2.5, "ν = 5/2")):
 # kernel: the least norm through ever more values of a path grows like their number.
 
 grid = np.linspace(0.0, 6.0, 400)[:, None]
-paths = {name: GaussianProcessRegressor(k).sample_y(grid, random_state=4)[:, 0] for name, k in kernels.items()}
-rough, smooth = (np.abs(np.diff(paths[name])).mean() for name in ("ν = 1/2", "ν = 5/2"))
+paths = {
+    name: GaussianProcessRegressor(k).sample_y(grid, random_state=4)[:, 0]
+    for name, k in kernels.items()
+}
+rough, smooth = (
+    np.abs(np.diff(paths[name])).mean() for name in ("ν = 1/2", "ν = 5/2")
+)
 assert rough > 3 * smooth
 
-path = GaussianProcessRegressor(kernels["ν = 1/2"]).sample_y(grid, random_state=4)[:, 0]
+path = GaussianProcessRegressor(kernels["ν = 1/2"]).sample_y(
+    grid, random_state=4
+)[:, 0]
 for n in (50, 100, 200, 400):
     some = np.linspace(0, 399, n).astype(int)
-    squared = path[some] @ np.linalg.solve(kernels["ν = 1/2"](grid[some]), path[some])
+    squared = path[some] @ np.linalg.solve(
+        kernels["ν = 1/2"](grid[some]), path[some]
+    )
     assert 0.6 * n < squared < 1.5 * n
 
 # %%

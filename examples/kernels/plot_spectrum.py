@@ -41,7 +41,9 @@ assert missed < len(X) * lam
 # -----------
 
 figure, axes = plt.subplots(2, 3, figsize=(13, 7), layout="constrained")
-for row, display, name in zip(axes, (smooth, rough), ("RBF, smooth", "Laplace, rough"), strict=True):
+for row, display, name in zip(
+    axes, (smooth, rough), ("RBF, smooth", "Laplace, rough"), strict=True
+):
     for ax, kind in zip(row, ("eigenvalues", "dimension", "rank"), strict=True):
         display.plot(ax, kind=kind)
     row[0].set_title(name)

@@ -24,7 +24,9 @@ rng = np.random.default_rng(0)
 def sample(n):
     """Rows, and a smooth function of them with a little noise."""
     X = rng.standard_normal((n, 4))
-    return X, np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.05 * rng.standard_normal(n)
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] * X[
+        :, 2
+    ] + 0.05 * rng.standard_normal(n)
 
 
 X, y = sample(2500)
@@ -45,7 +47,9 @@ def measured(model):
 # ----------------
 
 figure, axes = plt.subplots(2, 2, figsize=(10, 7), sharey=True)
-KernelRidge(kernel=RBF(2.0)).fit(X[:50], y[:50])  # the first call of a process loads libraries
+KernelRidge(kernel=RBF(2.0)).fit(
+    X[:50], y[:50]
+)  # the first call of a process loads libraries
 for row, kernel in zip(axes, (RBF(2.0), Matern(2.0, nu=0.5)), strict=True):
     exact, exact_seconds = measured(KernelRidge(alpha=0.01, kernel=kernel))
     print(f"{kernel}: exact {exact:.3f} in {exact_seconds:.2f} s")
@@ -55,15 +59,26 @@ for row, kernel in zip(axes, (RBF(2.0), Matern(2.0, nu=0.5)), strict=True):
     errors = {}
     for approximation in (Nystroem, FourierFeatures):
         runs = [
-            measured(KernelRidge(0.01, kernel=kernel, approximation=approximation(n_components=m), random_state=0))
+            measured(
+                KernelRidge(
+                    0.01,
+                    kernel=kernel,
+                    approximation=approximation(n_components=m),
+                    random_state=0,
+                )
+            )
             for m in sizes
         ]
         errors[approximation], seconds = np.array(runs).T
         name = approximation.__name__
-        print(f"{kernel}: {name} {errors[approximation][-1]:.3f} with {sizes[-1]} features in {seconds[-1]:.2f} s")
+        print(
+            f"{kernel}: {name} {errors[approximation][-1]:.3f} with {sizes[-1]} features in {seconds[-1]:.2f} s"
+        )
         row[0].loglog(sizes, errors[approximation], "o-", label=name)
         row[1].loglog(seconds, errors[approximation], "o-", label=name)
-    row[0].set(title=repr(kernel), xlabel="features", ylabel="error on new rows")
+    row[0].set(
+        title=repr(kernel), xlabel="features", ylabel="error on new rows"
+    )
     row[1].set(title=repr(kernel), xlabel="seconds of the fit")
     row[0].legend(fontsize=8)
     if kernel == RBF(2.0):

@@ -18,13 +18,23 @@ sizes = [32, 64, 128, 256, 512, 1024]
 figure, ax = plt.subplots(figsize=(6, 4))
 for method in ("iid", "orthogonal", "sorf"):
     errors = [
-        [FourierFeatures(RBF(4.0), D, method=method, random_state=seed).fit(X).error(X).rms for seed in range(5)]
+        [
+            FourierFeatures(RBF(4.0), D, method=method, random_state=seed)
+            .fit(X)
+            .error(X)
+            .rms
+            for seed in range(5)
+        ]
         for D in sizes
     ]
     means = np.mean(errors, axis=1)
     ax.loglog(sizes, means, marker="o", label=method)
-    print(f"{method}: {means[0]:.3f} at D = {sizes[0]}, {means[-1]:.4f} at D = {sizes[-1]}")
-ax.loglog(sizes, means[0] * np.sqrt(sizes[0] / np.array(sizes)), "k:", label="1/√D")
+    print(
+        f"{method}: {means[0]:.3f} at D = {sizes[0]}, {means[-1]:.4f} at D = {sizes[-1]}"
+    )
+ax.loglog(
+    sizes, means[0] * np.sqrt(sizes[0] / np.array(sizes)), "k:", label="1/√D"
+)
 ax.set(xlabel="features D", ylabel="RMS error of the kernel")
 ax.legend()
 

@@ -23,7 +23,9 @@ rng = np.random.default_rng(0)
 def sample(n):
     """Rows, and targets with skewed noise that grows with x."""
     X = rng.uniform(0, 6, (n, 1))
-    return X, np.sin(X[:, 0]) + (0.05 + 0.15 * X[:, 0]) * (rng.exponential(1.0, n) - 1.0)
+    return X, np.sin(X[:, 0]) + (0.05 + 0.15 * X[:, 0]) * (
+        rng.exponential(1.0, n) - 1.0
+    )
 
 
 X, y = sample(400)
@@ -36,7 +38,9 @@ X_new, y_new = sample(5000)
 # loss itself.
 
 levels = [0.05, 0.25, 0.5, 0.75, 0.95]
-model = KernelMachineRegressor(Quantile(levels, non_crossing=True), lam=1e-3, kernel=RBF(1.5)).fit(X, y)
+model = KernelMachineRegressor(
+    Quantile(levels, non_crossing=True), lam=1e-3, kernel=RBF(1.5)
+).fit(X, y)
 print(model.certificate_)
 
 # %%
@@ -53,13 +57,17 @@ assert np.abs(below - levels).max() < 0.06
 # -------------------------------------
 # Its 90% intervals are about right on average, and far too wide on the left, where there is little noise.
 
-process = GaussianProcessRegressor(1.0 * RBF(1.5), noise="learn", random_state=0).fit(X, y)
+process = GaussianProcessRegressor(
+    1.0 * RBF(1.5), noise="learn", random_state=0
+).fit(X, y)
 _, lower, upper = process.predict(X_new, return_interval=0.9)
 band = model.predict(X_new)[:, [0, -1]]
 left = X_new[:, 0] < 2
 for name, low, high in (("quantiles", *band.T), ("process", lower, upper)):
     inside = (low < y_new) & (y_new < high)
-    print(f"{name}: {inside[left].mean():.2f} inside on the left, {inside[~left].mean():.2f} on the right")
+    print(
+        f"{name}: {inside[left].mean():.2f} inside on the left, {inside[~left].mean():.2f} on the right"
+    )
 inside = (band[:, 0] < y_new) & (y_new < band[:, 1])
 assert abs(inside[left].mean() - 0.9) < 0.06
 assert ((lower < y_new) & (y_new < upper))[left].mean() > 0.97
@@ -71,8 +79,12 @@ assert ((lower < y_new) & (y_new < upper))[left].mean() > 0.97
 grid = np.linspace(0, 6, 300)[:, None]
 figure, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True)
 curves = model.predict(grid)
-axes[0].fill_between(grid[:, 0], curves[:, 0], curves[:, -1], alpha=0.2, label="5% to 95%")
-axes[0].fill_between(grid[:, 0], curves[:, 1], curves[:, -2], alpha=0.3, label="25% to 75%")
+axes[0].fill_between(
+    grid[:, 0], curves[:, 0], curves[:, -1], alpha=0.2, label="5% to 95%"
+)
+axes[0].fill_between(
+    grid[:, 0], curves[:, 1], curves[:, -2], alpha=0.3, label="25% to 75%"
+)
 axes[0].plot(grid, curves[:, 2], label="median")
 axes[0].set_title("quantiles")
 mean, low, high = process.predict(grid, return_interval=0.9)

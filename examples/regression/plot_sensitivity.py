@@ -36,7 +36,9 @@ assert display.names[int(np.argmax(display.importance))] in ("bmi", "s5")
 # The picture
 # -----------
 
-figure, (left, middle, right) = plt.subplots(1, 3, figsize=(14, 4.2), layout="constrained")
+figure, (left, middle, right) = plt.subplots(
+    1, 3, figsize=(14, 4.2), layout="constrained"
+)
 SensitivityDisplay.from_estimator(model, X, ax=left)
 TuningDisplay.from_estimator(model, ax=middle)
 GramMatrixDisplay.from_estimator(model, X, ax=right)

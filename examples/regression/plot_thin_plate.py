@@ -33,8 +33,14 @@ print("1, x, z:", plate.trend_coef_.round(3))
 
 new = rng.uniform(-2, 2, (200, 2))
 assert np.abs(plate.predict(X) - y).max() < 1e-8
-assert np.allclose(plate.predict(new), RBFInterpolator(X, y, kernel="thin_plate_spline")(new), atol=1e-8)
-assert np.allclose(np.column_stack([np.ones(60), X]).T @ plate.dual_coef_, 0, atol=1e-9)
+assert np.allclose(
+    plate.predict(new),
+    RBFInterpolator(X, y, kernel="thin_plate_spline")(new),
+    atol=1e-8,
+)
+assert np.allclose(
+    np.column_stack([np.ones(60), X]).T @ plate.dual_coef_, 0, atol=1e-9
+)
 plane = KernelInterpolator(ThinPlate()).fit(X, 2 - X[:, 0] + 3 * X[:, 1])
 assert np.allclose(plane.predict(new), 2 - new[:, 0] + 3 * new[:, 1], atol=1e-8)
 
@@ -52,7 +58,9 @@ side = np.linspace(-1.6, 1.6, 70)
 grid = np.stack(np.meshgrid(side, side), axis=-1).reshape(-1, 2)
 mean, deviation = process.predict(grid, return_std=True)
 figure, axes = plt.subplots(1, 2, figsize=(10, 4.2))
-for axis, values, title in zip(axes, (mean, deviation), ("the plate", "its deviation"), strict=True):
+for axis, values, title in zip(
+    axes, (mean, deviation), ("the plate", "its deviation"), strict=True
+):
     shown = axis.contourf(side, side, values.reshape(70, 70), levels=20)
     axis.plot(*X.T, "k.", ms=4)
     axis.set(title=title, aspect="equal")

@@ -34,13 +34,18 @@ kernel = Matern(1.5, nu=2.5)
 # noise.
 
 ridge = KernelRidge(alpha=noise, kernel=kernel).fit(X, y)
-process = GaussianProcessRegressor(kernel, alpha=noise, optimizer=None).fit(X, y)
+process = GaussianProcessRegressor(kernel, alpha=noise, optimizer=None).fit(
+    X, y
+)
 mean, deviation = process.predict(grid, return_std=True)
 
 assert np.allclose(ridge.predict(grid), mean, atol=1e-8)
 assert np.allclose(ridge.function_.power(grid), deviation, atol=1e-7)
 assert np.allclose(process.function_.power(grid), deviation, atol=1e-7)
-worst, observed = ridge.function_.worst_error(grid), ridge.function_.power(grid, noisy=True)
+worst, observed = (
+    ridge.function_.worst_error(grid),
+    ridge.function_.power(grid, noisy=True),
+)
 assert np.all(worst <= deviation + 1e-9)
 assert np.allclose(observed**2, deviation**2 + noise)
 
@@ -48,7 +53,9 @@ assert np.allclose(observed**2, deviation**2 + noise)
 # The deviation does not depend on what was observed, only on where.
 
 _, elsewhere = (
-    GaussianProcessRegressor(kernel, alpha=noise, optimizer=None).fit(X, -3.0 * y).predict(grid, return_std=True)
+    GaussianProcessRegressor(kernel, alpha=noise, optimizer=None)
+    .fit(X, -3.0 * y)
+    .predict(grid, return_std=True)
 )
 assert np.array_equal(deviation, elsewhere)
 
@@ -59,12 +66,17 @@ assert np.array_equal(deviation, elsewhere)
 
 limit = KernelInterpolator(kernel=kernel).fit(X, y)
 levels = [1.0, 1e-1, 1e-2, 1e-4, 1e-8]
-means = [GaussianProcessRegressor(kernel, alpha=level, optimizer=None).fit(X, y) for level in levels]
+means = [
+    GaussianProcessRegressor(kernel, alpha=level, optimizer=None).fit(X, y)
+    for level in levels
+]
 norms = [gp.function_.norm() for gp in means]
 
 assert np.allclose(means[-1].predict(grid), limit.predict(grid), atol=1e-4)
 assert np.all(np.diff(norms) > 0)
-assert np.allclose(limit.function_.worst_error(grid), limit.function_.power(grid), atol=1e-6)
+assert np.allclose(
+    limit.function_.worst_error(grid), limit.function_.power(grid), atol=1e-6
+)
 assert norms[-1] <= limit.function_.norm() + 1e-6
 
 # %%
@@ -72,7 +84,13 @@ assert norms[-1] <= limit.function_.norm() + 1e-6
 # -----------
 
 figure, (left, right, below) = plt.subplots(1, 3, figsize=(14, 4))
-left.fill_between(grid[:, 0], mean - 2 * deviation, mean + 2 * deviation, alpha=0.2, label="process: ±2 deviations")
+left.fill_between(
+    grid[:, 0],
+    mean - 2 * deviation,
+    mean + 2 * deviation,
+    alpha=0.2,
+    label="process: ±2 deviations",
+)
 left.plot(grid, ridge.predict(grid), label="ridge = mean of the process")
 left.plot(X, y, "k.", label="data")
 left.set_title(f"noise {noise}")
@@ -84,7 +102,13 @@ right.set_title("less and less noise")
 below.plot(grid, observed, label="of a new observation")
 below.plot(grid, deviation, label="deviation = power function")
 below.plot(grid, worst, label="worst error of the ridge")
-below.plot(grid, limit.function_.power(grid), "k--", lw=1, label="of the interpolant: one figure")
+below.plot(
+    grid,
+    limit.function_.power(grid),
+    "k--",
+    lw=1,
+    label="of the interpolant: one figure",
+)
 below.plot(X, np.zeros(12), "k.")
 below.set_title("worst cases")
 for axes in (left, right, below):

@@ -35,7 +35,9 @@ assert selection.best.n_components == 3
 # %%
 # From a bad start, EM needs more steps; the likelihood never falls, and never below its bound.
 
-slow = GaussianMixture(3, init_params="random", random_state=1, max_iter=500).fit(X)
+slow = GaussianMixture(
+    3, init_params="random", random_state=1, max_iter=500
+).fit(X)
 evidence = np.array([step.log_likelihood for step in slow.evidence_])
 bounds = np.array([step.bound for step in slow.evidence_])
 assert np.all(np.diff(evidence) > -1e-9)
@@ -45,13 +47,17 @@ assert np.all(bounds <= evidence)
 # The picture
 # -----------
 
-figure, (left, middle, right) = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
+figure, (left, middle, right) = plt.subplots(
+    1, 3, figsize=(13, 4), layout="constrained"
+)
 display = MixtureDisplay.from_selection(selection, X, ax=False)
 display.plot(left, kind="components")
 display.plot(middle, kind="criterion")
 MixtureDisplay.from_estimator(slow, ax=False).plot(right, kind="evidence")
 for axes, title in zip(
-    (left, middle, right), ("the best mixture", "what BIC says", "EM from a bad start"), strict=True
+    (left, middle, right),
+    ("the best mixture", "what BIC says", "EM from a bad start"),
+    strict=True,
 ):
     axes.set_title(title)
 plt.show()
