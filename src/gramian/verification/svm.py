@@ -66,9 +66,11 @@ class _Program:
         return primal, dual, gap, max(worst) / self.unit
 
     def unclear(self, rounding: float) -> float:
-        """How much an error in values may change the gap, at rows where it can change which end of the box is best."""
+        """How much an error in values may raise the gap: by its size times the way to the end of the box that is best."""
         d = self.f + self.linear - np.where(self.group, self.shift[1], self.shift[0])
-        return rounding * float((self.upper - self.lower)[np.abs(np.abs(d) - self.kink) <= rounding].sum())
+        ends = np.array([self.lower, np.clip(0.0, self.lower, self.upper), self.upper])
+        terms = d * (self.beta - ends) + self.kink * (np.abs(self.beta) - np.abs(ends))
+        return float(np.sum((terms + rounding * np.abs(self.beta - ends)).max(axis=0) - terms.max(axis=0)))
 
     def faults(self) -> list[str]:
         """Why the multipliers are infeasible, in words."""

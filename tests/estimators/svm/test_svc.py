@@ -446,3 +446,15 @@ def test_machines_without_support_vectors_predict(rows):
     assert machine.support_.size == 0
     assert machine.predict(rows).shape == y.shape
     assert machine.decision_function(rows).shape == (len(y), 3)
+
+
+@pytest.mark.parametrize(("seed", "power"), [(8877, 0), (10485, 2)])
+def test_doubt_about_rows_that_weigh_much_is_told(seed, power):
+    rng = np.random.default_rng([7, seed])
+    d = int(rng.choice([1, 2, 3, 5, 10]))
+    rows = (rng.standard_normal((30, d)) * 10 ** rng.uniform(-1, 1) + rng.choice([0, 5])).astype(np.float32)
+    labels = np.digitize(rows[:, 0] + 0.7 * rng.standard_normal(30), np.quantile(rows[:, 0], [1 / 3, 2 / 3]))
+    weight, _, gamma = 10.0 ** rng.uniform(-6, 6, 30), rng.choice(3), float(10 ** rng.uniform(-3, 1))
+    model = SVC(C=5e4, gamma=gamma, kernel="poly" if power else "rbf", degree=2, coef0=1.0, tol=1e-6)
+    with pytest.warns(ConvergenceWarning, match="rounding"):  # the true gap is 1.3e-6
+        model.fit(rows, labels, sample_weight=weight)

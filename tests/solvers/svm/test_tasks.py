@@ -50,6 +50,15 @@ def test_the_gap_of_a_state_is_that_of_the_definition():
     assert state.violation(*state.slopes()) <= 0.1
 
 
+@pytest.mark.parametrize("name", ["classification", "regression"])
+def test_doubt_about_slopes_is_the_worst_that_their_errors_can_do(name):
+    task, rng = PROGRAMS[name], np.random.default_rng(1)
+    for error in (1e-3, 0.1):
+        beta, excess = rng.uniform(task.lower, task.upper), rng.uniform(-0.2, 0.2, 12)
+        worst = np.max([tasks.gap_terms(task, beta, excess + e) for e in np.linspace(-error, error, 101)], axis=0)
+        np.testing.assert_allclose(tasks.gap_terms(task, beta, excess, error), worst, atol=1e-14)
+
+
 def test_a_restricted_state_has_the_same_slopes():
     task = PROGRAMS["nu regression"]
     state = tasks.State(task, task.start, np.arange(12.0), np.ones(12))

@@ -23,6 +23,7 @@ from gramian.resources import run, spans
 from gramian.solvers.svm.row_cache import Index
 from gramian.solvers.svm.tasks import (
     EPSILON,
+    EXCESS,
     FEASIBLE,
     NOISE,
     NOTHING,
@@ -31,7 +32,6 @@ from gramian.solvers.svm.tasks import (
     VANISHED,
     Solution,
     Task,
-    gap_doubt,
     gap_terms,
     multipliers,
     slopes,
@@ -203,7 +203,7 @@ class _Descent:
         dual = -0.5 * norm2 - batch.sums(task.linear * beta + task.kink * np.abs(beta))
         excess = gradient - np.repeat(level, widths)
         gap = batch.sums(gap_terms(task, beta, excess))
-        careful = gap + batch.sums(gap_doubt(task, excess, np.repeat(lost, batch.sizes)))
+        careful = batch.sums(gap_terms(task, beta, excess, np.repeat(EXCESS * lost, batch.sizes)))
         gap = np.maximum(gap, 0.0)
         units = (
             np.maximum(0.5 * (level[first] - level[last]), TINIEST) if task.scaled else np.full(len(batch), self.unit)

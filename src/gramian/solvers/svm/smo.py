@@ -33,6 +33,7 @@ from gramian.solvers.svm.dense import Batch, solve_dense
 from gramian.solvers.svm.row_cache import Index, KernelRows, Rows
 from gramian.solvers.svm.tasks import (
     EPSILON,
+    EXCESS,
     FEASIBLE,
     NOISE,
     NOTHING,
@@ -392,7 +393,7 @@ class _Descent:
         dual, gap = state.dual(), max(state.gap(), 0.0)
         size = max(abs(dual), abs(dual + gap), NOTHING * self.worth, TINIEST)
         lost = PAIR * rounding / unit
-        met = violation + lost <= tol and (state.gap(rounding) <= tol * size or not self.convex)
+        met = violation + lost <= tol and (state.gap(EXCESS * rounding) <= tol * size or not self.convex)
         return Certificate(
             kind="duality gap" if self.convex else "stationary",
             primal=dual + gap,

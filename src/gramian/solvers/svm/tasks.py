@@ -25,6 +25,8 @@ NOTHING = 1e-10
 """An objective below this share of its scale, C |y| or squared norms of objects, counts as zero."""
 PAIR = 4.0
 """Number of rounding errors in a violation: the difference of two values, each with errors in sum and kernel."""
+EXCESS = 2.0
+"""The same in a slope minus the multiplier, which is a mean of slopes."""
 EPSILON = float(np.finfo(np.float64).eps)
 TINIEST = float(np.finfo(np.float64).tiny)
 
@@ -235,7 +237,7 @@ class State:
         """Return the duality gap; with ``rounding``, an upper bound for slopes with errors of that size."""
         level, widths = multipliers(*self.slopes(), self.starts), np.diff([*self.starts, self.beta.size])
         excess = self.gradient - np.repeat(level, widths)
-        return float(gap_terms(self.task, self.beta, excess).sum() + gap_doubt(self.task, excess, rounding).sum())
+        return float(gap_terms(self.task, self.beta, excess, rounding).sum())
 
 
 def slopes(task: Task, beta: Vector, gradient: Vector) -> tuple[Vector, Vector]:
@@ -263,18 +265,17 @@ def multipliers(up: Vector, down: Vector, starts: Any) -> Vector:
     return np.where(count > 0, total / np.maximum(count, 1.0), 0.5 * (low + high))
 
 
-def gap_terms(task: Task, beta: Vector, excess: Vector) -> Vector:
-    """Return the terms of the duality gap, each >= 0 (Fenchel-Young), from slopes minus the multiplier: (m,) → (m,)."""
+def gap_terms(task: Task, beta: Vector, excess: Vector, rounding: Any = 0.0) -> Vector:
+    """Return the terms of the duality gap, each >= 0 (Fenchel-Young), from slopes minus the multiplier: (m,) → (m,).
+
+    With ``rounding``, the largest that each can be if the slopes have errors of that size.
+    """
     lower, upper, kink = task.lower, task.upper, task.kink
-    # The minimum of d·t + ε|t| over [lower, upper] is at an end or at the kink.
+    # The minimum of d·t + ε|t| - rounding |β - t| over [lower, upper] is at an end or at the kink.
+    ends = []
     with np.errstate(invalid="ignore"):
-        ends = [
-            np.where(d == 0, 0.0, end * d) for end, d in ((end, excess + np.sign(end) * kink) for end in (lower, upper))
-        ]
-    least = np.minimum(np.minimum(*ends), np.where((lower <= 0) & (upper >= 0), 0.0, np.inf))
+        for end, error in ((lower, rounding), (upper, -rounding)):
+            d = excess + error + np.sign(end) * kink
+            ends.append(np.where(d == 0, 0.0, end * d) - error * beta)
+    least = np.minimum(np.minimum(*ends), np.where((lower <= 0) & (upper >= 0), -rounding * np.abs(beta), np.inf))
     return np.asarray(excess * beta + kink * np.abs(beta) - least)
-
-
-def gap_doubt(task: Task, excess: Vector, rounding: Any) -> Vector:
-    """Return the error of each gap term if rounding of its slope can change which end of the box is best."""
-    return np.where(np.abs(np.abs(excess) - task.kink) <= rounding, rounding * (task.upper - task.lower), 0.0)
