@@ -66,7 +66,7 @@ class _Program:
         return primal, dual, gap, max(worst) / self.unit
 
     def unclear(self, rounding: float) -> float:
-        """How much an error in values may raise the gap: by its size times the way to the end of the box that is best."""
+        """How much an error in values may raise the gap: its size times the way to the best end of the box."""
         d = self.f + self.linear - np.where(self.group, self.shift[1], self.shift[0])
         ends = np.array([self.lower, np.clip(0.0, self.lower, self.upper), self.upper])
         terms = d * (self.beta - ends) + self.kink * (np.abs(self.beta) - np.abs(ends))
