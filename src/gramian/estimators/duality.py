@@ -85,6 +85,8 @@ class Program:
         z, w = f + self.b, self.w[:, None]
         mu = self.multiplier if np.isfinite(self.multiplier) else 0.0
         broken = np.asarray(self.loss.excess(z, self.y)) if offers(self.loss, "excess") else np.zeros_like(z)
+        # A hard constraint broken by rounding counts in ``broken``, not as an infinite loss.
+        lost = np.where(broken.any(axis=1), 0.0, np.asarray(self.loss.value(z, self.y)).reshape(-1))
         if self.penalty == "ball":
             broken = broken + max(float(np.sqrt(max(float(np.sum(self.alpha * f)), 0.0))) - self.strength, 0.0)
         if getattr(self.loss, "coupled", False):  # a loss of classes: y + u/w are probabilities
@@ -95,8 +97,6 @@ class Program:
             low, high = (w * end for end in self.loss.domain(self.y))
             inside = np.clip(self.u, low, high)
             outside = np.abs(self.u - inside)
-        # A hard constraint broken by rounding counts in ``broken``, not as an infinite loss.
-        lost = np.where(broken.any(axis=1), 0.0, np.asarray(self.loss.value(z, self.y)).reshape(-1))
         slack = self.w * lost + self._conjugate(inside) - np.sum(inside * z, axis=1)
         # If the norm penalty made f zero, there is no multiplier, and u lies inside the dual norm's ball.
         gradient = np.abs(mu * f + Ku) if mu else np.abs(f)

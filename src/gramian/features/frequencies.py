@@ -33,7 +33,7 @@ def draw(kernel: Kernel, d: int, size: int, method: str, rng: np.random.Generato
         raise ValueError(f"method must be one of {METHODS}, got {method!r}.")
     normals = _StructuredNormals(rng, _orthogonal if method == "orthogonal" else _hadamard)
     W = kernel.frequencies(d, size, cast(np.random.Generator, normals))
-    if not normals.used and np.any(W):
+    if not normals.used and np.any(kernel.frequencies(d, 256, np.random.default_rng(0))):  # else a constant kernel
         raise ValueError(
             f"method={method!r} needs a spectral measure with a rotation-invariant part (RBF, Matern, "
             f"RationalQuadratic, and kernels built from them), and that of {kernel!r} has none; use 'iid' or 'qmc'."
