@@ -32,7 +32,7 @@ from gramian.data.passes import Held, Part, Passes
 from gramian.features.base import dense, draw
 from gramian.gram import Gram
 from gramian.gram.columns import columns_of
-from gramian.gram.engine import checked_device
+from gramian.gram.device import checked_device
 from gramian.gram.operator import narrow, wide
 from gramian.kernels import Kernel
 from gramian.kernels.points import is_finite_table, objects

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator
 
-from gramian.gram.engine import Engine, engine_for
+from gramian.gram.device import device_for
+from gramian.gram.engine import Engine
+from gramian.gram.gpu.triton_source import generated
 from gramian.gram.threads import Threads
 from gramian.kernels import Kernel
 from gramian.kernels.points import Points, check_out, is_foreign
@@ -82,8 +84,7 @@ class Gram(LinearOperator):
             if is_foreign(Z):
                 raise TypeError(f"Gram works on NumPy arrays for now, got {type(Z).__module__}.{type(Z).__name__}.")
         self.kernel = kernel
-        workers = worker_count(n_jobs)
-        self.engine: Engine = engine_for(device, kernel, memory, workers, X)
+        self.engine = _engine(kernel, X, memory, worker_count(n_jobs), device)
         self._A, self._B, dtype = self.engine.prepare(X, Y)
         super().__init__(dtype, (len(self._A), len(self._B)))  # type: ignore[call-arg]  # missing in scipy-stubs
 
@@ -332,6 +333,17 @@ class Deferred(Gram):
 
     def diagonal(self) -> NDArray[Any]:
         return np.full(self.shape[0], self.amplitude, self.dtype)
+
+
+def _engine(kernel: Kernel, X: Any, memory: int | str | None, workers: int, device: str | None) -> Engine:
+    """The engine for a kernel and rows; only a kernel for which there is GPU code goes to a GPU unasked."""
+    card = None if device is None or (device == "auto" and not generated(kernel)) else device_for(device, X)
+    if card is None:
+        return Threads(kernel, memory_budget(memory), workers)
+    from gramian.gram.gpu import cuda
+    from gramian.gram.gpu.engine import Card
+
+    return Card(kernel, cuda.budget(memory, card), workers, "cuda" if device == "auto" else str(device), card)
 
 
 def _index(index: Any, size: int, what: str) -> Any:
