@@ -43,7 +43,7 @@ class Engine(Protocol):
         """Write K(A, B): out (n, m) → (n, m)."""
 
     def product(self, A: Points, B: Points, V: Array, flipped: bool) -> NDArray[np.float64]:
-        """Return ``K(A, B) @ V``, or ``K(A, B).T @ V`` where flipped."""
+        """Return ``K(A, B) @ V``, or ``K(A, B).T @ V`` if flipped."""
 
     def vjp(self, A: Points, B: Points, W: Array) -> NDArray[np.float64]:
         """Return Σ_ij W_ij ∂K_ij/∂theta: W (n, m) → (p,)."""

@@ -32,18 +32,7 @@ class Counts(Kernel):
     """An inner product of counts of pieces of text; a subclass defines the pieces."""
 
     def pieces(self, text: str) -> list[str]:
-        """Split a text into pieces.
-
-        Parameters
-        ----------
-        text : str
-            The text.
-
-        Returns
-        -------
-        list of str
-            Its pieces, repeated as often as they occur.
-        """
+        """Split a text: text → its pieces, repeated as often as they occur."""
         raise NotImplementedError(f"{self.name} must define pieces(text).")
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:

@@ -78,14 +78,14 @@ class Iterate:
 
 @dataclass(frozen=True, eq=False)
 class NewtonResult:
-    """Where Newton's method ended."""
+    """The result of Newton's method."""
 
     at: Iterate  # The function
     u: Array  # (n, k): The gradient of the data term there, a dual point
     Ku: Array  # (n, k): K @ u
     gap: float  # ``‖u + μα‖²_K / (2μ)``
     steps: int  # Newton steps taken
-    why: str = ""  # Why it stopped short, where it did
+    why: str = ""  # Why it stopped short, if it did
 
 
 def origin(fit: Any, intercept: bool) -> Iterate:
