@@ -113,8 +113,7 @@ def minimise(space: Any, fit: Any, mu: float, start: Iterate, goal: Goal, floor:
         met = gap <= max(goal.tol * abs(objective), floor)
         if met or strikes > 1:
             break
-        if step == goal.max_iter or clock.expired:
-            why = f"max_time={clock.max_time:g} s passed" if clock.expired else f"max_iter={step} was reached"
+        if why := clock.ended(step, goal.max_iter):
             break
         system = System(space, fit.half_curvature(at.f), mu, intercept, fit.stiff)
         at, objective, flat = _step(space, fit, mu, at, system.direction(r, Kr, clock), r, objective, intercept)
