@@ -37,7 +37,7 @@ from gramian.estimators.auto.tables import Column, columns_of, plain, read_again
 from gramian.estimators.auto.team import Team, chosen
 from gramian.estimators.base import COMMON, restored_on_failure, warn_unless_converged
 from gramian.features.base import sample_seed
-from gramian.gram.engine import device_for, device_speed
+from gramian.gram.device import device_for, device_speed
 from gramian.kernels import Kernel, resolve
 from gramian.kernels.tunable import Nested
 from gramian.progress import Clock, Tick, progress, silent
