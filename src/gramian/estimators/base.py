@@ -218,7 +218,32 @@ def refuse_device(estimator: Any) -> None:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class KernelParameters(Nested):
-    """Parameters of every estimator with a kernel, as fields that dataclass estimators inherit."""
+    """Parameters of every estimator with a kernel, as fields that dataclass estimators inherit.
+
+    Parameters
+    ----------
+    gamma : {"scale", "auto"}, float or None, default=None
+        For a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
+    degree, coef0 : float, default=3 and 1
+        Degree of the polynomial kernel; constant of the polynomial and sigmoid kernels.
+    kernel_params : dict or None, default=None
+        Further keyword arguments of a callable kernel.
+    memory : int, str or None, default=None
+        The most bytes to hold, as a number or ``"2GB"``; by default half of what is available.
+    max_time : float or None, default=None
+        Seconds after which the best solution so far is returned with a warning.
+    n_jobs : int or None, default=None
+        Threads; by default all cores.
+    verbose : int or bool, default=False
+        Whether to show a progress bar.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        The kernel used.
+    n_features_in_, feature_names_in_ : int, array of shape (n_features_in_,)
+        Number of columns of X, and their names if X has names.
+    """
 
     gamma: float | str | None = None
     degree: float = 3

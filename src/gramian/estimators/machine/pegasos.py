@@ -26,6 +26,7 @@ from gramian.estimators.base import (
     validated,
     warn_unless_converged,
 )
+from gramian.estimators.docstrings import documented
 from gramian.estimators.machine.base import indefinite
 from gramian.estimators.machine.classifier import Deciding, KernelMachineClassifier, check_classes, signs_of
 from gramian.features.base import parameters_checked
@@ -54,6 +55,7 @@ class _Hinges(KernelMachineClassifier):
 _Hinges.__name__ = "PegasosClassifier"  # the name that messages show
 
 
+@documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class PegasosClassifier(Deciding, Expansion, ClassifierMixin, BaseEstimator):
     """Kernel SVM without intercept: ``mean hinge + (lam/2) ‖f‖²`` by stochastic subgradient steps.
@@ -66,12 +68,6 @@ class PegasosClassifier(Deciding, Expansion, ClassifierMixin, BaseEstimator):
     ----------
     kernel : str, Kernel or callable, default="rbf"
         The kernel; ``"precomputed"`` if X is the Gram matrix.
-    gamma : {"scale", "auto"}, float or None, default=None
-        For a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
-    degree, coef0 : float, default=3 and 1
-        Degree of the polynomial kernel; constant of the polynomial and sigmoid kernels.
-    kernel_params : dict or None, default=None
-        Further keyword arguments of a callable kernel.
     approximation : map or None, default=None
         An unfitted ``Nystroem``, ``FourierFeatures`` or ``PolynomialMap``: f is then a linear function of its
         features, and as these are few the same objective is minimised to the optimum by Newton steps on all rows.
@@ -91,14 +87,11 @@ class PegasosClassifier(Deciding, Expansion, ClassifierMixin, BaseEstimator):
         Relative duality gap at which to stop.
     memory : int, str or None, default=None
         The most bytes to hold; K is stored if it fits, else computed by blocks of rows.
-    max_time : float or None, default=None
-        Seconds after which the best solution so far is returned with a warning.
     n_jobs : int or None, default=None
         Threads that compute K.
-    verbose : int or bool, default=False
-        Whether to show a progress bar.
     random_state : int, RandomState, Generator or None, default=None
         The randomness of the order of rows.
+    {those of KernelParameters}
 
     Attributes
     ----------
@@ -122,10 +115,7 @@ class PegasosClassifier(Deciding, Expansion, ClassifierMixin, BaseEstimator):
         The duality gap, the worst of several functions; after ``partial_fit``, of kind "stationary".
     n_iter_ : int
         Steps taken.
-    n_features_in_, feature_names_in_ : int, array of shape (n_features_in_,)
-        Number of columns of X, and their names if X has names.
-    kernel_ : Kernel
-        The kernel used.
+    {those of KernelParameters}
 
     Examples
     --------

@@ -18,6 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from gramian.certificates import Certificate
 from gramian.estimators.base import NYSTROEM, restored_on_failure, row_weights, validated
+from gramian.estimators.docstrings import documented
 from gramian.estimators.duality import FittedTo, HardMargin, Program
 from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, Training, kinds
 from gramian.estimators.svm.expansion import Vector
@@ -214,9 +215,58 @@ def rounds(k: int) -> list[list[Classes]]:
     return found
 
 
+@documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class Classifier(OneVsOne):
-    """Base class of SVC and NuSVC: one machine per pair of classes. Not for direct use."""
+    """Base class of SVC and NuSVC: one machine per pair of classes. Not for direct use.
+
+    Parameters
+    ----------
+    probability : bool or "consistent", default=False
+        Whether to learn probabilities, by Platt's sigmoid on stratified folds. With ``"consistent"``, ``predict`` is
+        always the class of the largest probability; with ``True`` the two may differ, as in scikit-learn.
+    class_weight : dict, "balanced" or None, default=None
+        Factors on C by class; ``"balanced"`` gives every class the same total.
+    decision_function_shape : {"ovr", "ovo"}, default="ovr"
+        One decision value per class, or per pair of classes.
+    break_ties : bool, default=False
+        Whether votes that tie are decided by the "ovr" decision values.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the folds for probabilities.
+    max_iter : int, default=-1
+        Limit on pair steps for each pair of classes; -1 for no limit.
+    {those of SupportVectorMachine}
+
+    Attributes
+    ----------
+    classes_ : array of shape (k,)
+        The labels.
+    class_weight_ : array of shape (k,)
+        Factors on C.
+    support_ : array of shape (s,)
+        Indices of the support vectors among the training rows, class by class.
+    dual_coef_ : array or CSR of shape (k - 1, s)
+        Their coefficients, as scikit-learn lays them out.
+    intercept_ : array of shape (k (k - 1) / 2,)
+        The biases.
+    certificate_ : Certificate
+        Primal and dual value, relative gap, worst KKT violation, for the worst pair of classes.
+    certificates_ : list of Certificate
+        Certificates of all pairs.
+    kinds_ : array of shape (n,)
+        ``"peripheral"``, ``"margin"`` or ``"violator"`` for every training row; over several pairs, the most serious.
+    multipliers_ : array of shape (n,), or (n, k (k - 1) / 2) for more than two classes
+        The multipliers λ >= 0 of every training row.
+    margin_ : float or array of shape (k (k - 1) / 2,)
+        1/‖w‖, the distance from boundary to margin in feature space.
+    n_iter_ : array of shape (k (k - 1) / 2,)
+        Pair steps taken.
+    coef_ : array of shape (k (k - 1) / 2, m)
+        Weights of the inputs for ``kernel="linear"``; with ``approximation``, of the map's features.
+    probA_, probB_ : array of shape (k (k - 1) / 2,)
+        Parameters of Platt's sigmoids; empty without probabilities.
+    {those of SupportVectorMachine}
+    """
 
     probability: bool | str = False
     class_weight: Any = None
