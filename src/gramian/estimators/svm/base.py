@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from numbers import Integral, Real
@@ -413,6 +413,19 @@ class SupportVectorMachine(SupportVectorExpansion):
         return gram if lost <= NARROW_LOSS * np.abs(exact).max() else None
 
     @classmethod
+    def _fit_path(cls, machines: Sequence[Any], X: Any, y: Any = None, sample_weight: Any = None) -> None:
+        """Fit machines that differ only in ``_along`` on shared kernel rows, each warm-started from the one before."""
+        for machine in machines:
+            machine._validate_params()
+        strictest = max(machines, key=lambda machine: getattr(machine, "C", 1.0))  # needs the most precise kernel rows
+        prepared = strictest._set_up(X, y, sample_weight)
+        found = {name: value for name, value in vars(strictest).items() if name.endswith("_") or name in FOUND}
+        start: Any = None
+        for machine, growth in cls._in_turn(machines):
+            vars(machine).update(found)
+            start = machine._learn(prepared, start(growth) if growth else None)
+
+    @classmethod
     def _in_turn(cls, machines: Any) -> Iterator[tuple[Any, float]]:
         """Machines by ascending C, each with the ratio of its C to the previous one; 0 for a cold start.
 
@@ -426,15 +439,6 @@ class SupportVectorMachine(SupportVectorExpansion):
             growth = machine.C / last
             yield machine, growth if math.isfinite(growth) and getattr(machine, "fit_intercept", True) else 0.0
             last = machine.C
-
-    def _attributes(self) -> dict[str, Any]:
-        """The attributes set by a set-up, to be copied to machines that share it."""
-        return {name: value for name, value in vars(self).items() if name.endswith("_") or name in FOUND}
-
-    @staticmethod
-    def _strictest(machines: Any) -> Any:
-        """The machine that needs the most precise kernel rows: the one with the largest C."""
-        return max(machines, key=lambda machine: getattr(machine, "C", 1.0))
 
     def _solver_options(self) -> dict[str, Any]:
         return {"tol": self.tol, "max_iter": self.max_iter, "shrinking": self.shrinking}

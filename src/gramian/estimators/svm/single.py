@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from numbers import Real
 from typing import Any, Self
 
@@ -86,21 +87,8 @@ class _Single(SupportVectorMachine):
         caches = training.rows.caches([slice(0, training.kept.size)], self.cache_size * MEGABYTE)
         return Prepared(X, y, training, caches)
 
-    @classmethod
-    def _fit_path(cls, machines: Sequence[Any], X: Any, y: Any = None, sample_weight: Any = None) -> None:
-        """Fit machines that differ only in ``_along`` on shared kernel rows, each warm-started from the one before."""
-        for machine in machines:
-            machine._validate_params()
-        strictest = cls._strictest(machines)
-        prepared = strictest._set_up(X, y, sample_weight)
-        learned = strictest._attributes()
-        last: Any = ()
-        for machine, growth in cls._in_turn(machines):
-            vars(machine).update(learned)
-            last = machine._learn(prepared, start_of(last[0], last[1].beta, last[1].values, growth) if growth else None)
-
-    def _learn(self, prepared: Prepared, start: Start | None = None) -> tuple[Task, Solution]:
-        """Solve the task on all rows and set the fitted attributes."""
+    def _learn(self, prepared: Prepared, start: Start | None = None) -> Callable[[float], Start]:
+        """Solve the task on all rows and set the fitted attributes; return where to start if C grows by a factor."""
         X, training = prepared.X, prepared.training
         task = self._task(prepared.y[training.kept], training, start)
         with progress(self.verbose, type(self).__name__) as tick:
@@ -116,7 +104,7 @@ class _Single(SupportVectorMachine):
         self.n_iter_ = solution.certificate.iterations
         self._learned(solution)
         self._report([solution.certificate], solution.convex)
-        return task, solution
+        return partial(start_of, task, solution.beta, solution.values)
 
     def _signed_multipliers(self) -> Vector:
         """The coefficients of all training rows, zero for rows that are not support vectors: → (n,)."""

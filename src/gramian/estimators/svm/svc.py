@@ -227,8 +227,8 @@ class NuSVC(Classifier):
             found = pairs.solve(pair, task, members, **options)
         return replace(found, price=price, nu=nu)
 
-    def _keep_machines(self, X: Any, pairs: Pairs, machines: Machines) -> None:
-        super()._keep_machines(X, pairs, machines)
+    def _keep_machines(self, pairs: Pairs, machines: Machines) -> None:
+        super()._keep_machines(pairs, machines)
         self.C_ = np.array([machine.price for machine in machines.each])
         self.nu_ = np.array([machine.nu for machine in machines.each])
         if raised := [machine for machine in machines.each if machine.nu > self.nu]:
