@@ -279,7 +279,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
         """Open passes over rows, in memory or in blocks."""
         if self.eigen_solver != "auto":
             raise ValueError(
-                f"eigen_solver={self.eigen_solver!r} cannot be combined with approximation=; leave 'auto'."
+                f"eigen_solver={self.eigen_solver!r} cannot be combined with approximation=; leave eigen_solver='auto'."
             )
         if not is_blocks(X):
             X = Held(self._training_rows(X), memory=self.memory)
@@ -401,7 +401,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
             inside = self.kernel_.kernel if isinstance(self.kernel_, Scaled) else self.kernel_
             if not isinstance(inside, RBF):
                 raise ValueError(
-                    f"inverse='fixed-point' is for the RBF kernel, and the kernel is {self.kernel_!r}; use 'ridge'."
+                    f"inverse='fixed-point' is for the RBF kernel, but the kernel is {self.kernel_!r}; use 'ridge'."
                 )
             return
         means: Any = {name: getattr(self, name) for name in ("memory", "n_jobs", "random_state", "device")}

@@ -57,18 +57,6 @@ MACHINE: dict[str, list[Any]] = {
 """Constraints on the parameters of a machine."""
 GRID = np.logspace(0, -6, 13)
 """The grid of lam="cv", in units of the mean of k(x, x)."""
-CONVERSIONS = {
-    "alpha": "scikit-learn's KernelRidge minimises Σ (f - y)² + alpha ‖f‖²: lam = alpha / n",
-    "C": "the SVM minimises ‖f‖² / 2 + C Σ loss: lam = 1 / (n C)",
-}
-"""How to convert the regularisation parameters of other libraries to lam."""
-
-
-def _refuse_other_spellings(parameters: Any, who: str) -> None:
-    for name in CONVERSIONS.keys() & set(parameters):
-        raise TypeError(
-            f"{who} has no parameter {name!r}; use lam, as in mean loss + (lam/2) ‖f‖²: {CONVERSIONS[name]}."
-        )
 
 
 @documented
@@ -153,6 +141,10 @@ class Machine(Duality, Expansion):
 
     _along = ("lam", "radius")
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = MACHINE
+    _elsewhere: ClassVar[dict[str, str]] = {
+        "alpha": "write lam=alpha/n: scikit-learn's KernelRidge minimises Σ (f - y)² + alpha ‖f‖².",
+        "C": "write lam=1/(n*C): the SVM minimises ‖f‖² / 2 + C Σ loss.",
+    }
     _task: ClassVar[str]  # The task that a loss must have
     _wrong: ClassVar[str]  # End of the error message for a loss of the other task
 
@@ -173,26 +165,6 @@ class Machine(Duality, Expansion):
     device: str | None = None
 
     dual_point_: ClassVar[Any]
-
-    def __new__(cls, *args: Any, **parameters: Any) -> Self:
-        _refuse_other_spellings(parameters, cls.__name__)
-        return super().__new__(cls)
-
-    def set_params(self, **params: Any) -> Self:
-        """Set parameters.
-
-        Parameters
-        ----------
-        **params : dict
-            As in the constructor.
-
-        Returns
-        -------
-        estimator
-            The estimator itself.
-        """
-        _refuse_other_spellings(params, type(self).__name__)
-        return super().set_params(**params)
 
     # ---- fit ----------------------------------------------------------------------------------------------------
 
@@ -388,7 +360,9 @@ class Machine(Duality, Expansion):
 
     def _check_rows_kept(self) -> None:
         if hasattr(self, "approximation_"):
-            raise ValueError("duality row by row needs a fit without approximation=, which keeps no slopes of rows.")
+            raise ValueError(
+                "duality needs a slope for each row, which a fit with approximation= does not keep; fit without it."
+            )
 
     def _programs(self, X: Any, y: Any, sample_weight: Any) -> list[Program]:
         X, y = self._validated(X, y, reset=False)
@@ -398,7 +372,7 @@ class Machine(Duality, Expansion):
         total, multipliers = float(weights.sum()), np.atleast_1d(self.multiplier_)
         strength = self.radius if self.penalty == "ball" else self.lam_ * total
         if strength == 0:
-            raise ValueError("with lam=0 the dual has no penalty; use a small lam to look at duality.")
+            raise ValueError("with lam=0 the dual has no penalty; use a small lam > 0 instead.")
         widths = [column.shape[1] for column in columns]
         alpha, u = (array.reshape(len(array), -1)[rows] for array in (self.dual_coef_, self.dual_point_))
         parts = zip(*(split(array, widths) for array in (alpha, np.atleast_1d(self.intercept_), u)), strict=True)

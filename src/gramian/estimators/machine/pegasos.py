@@ -204,7 +204,8 @@ class PegasosClassifier(Deciding, Expansion, ClassifierMixin, BaseEstimator):
             )
         if self.variant != "passes":
             raise ValueError(
-                "variant='textbook' goes from row to row, and a fit with approximation= takes all at once."
+                "variant='textbook' goes from row to row, but a fit with approximation= takes all rows at once; leave "
+                "variant='passes'."
             )
         if is_precomputed(self.kernel):
             raise ValueError("approximation= needs rows, not a precomputed Gram matrix.")
@@ -294,7 +295,9 @@ class PegasosClassifier(Deciding, Expansion, ClassifierMixin, BaseEstimator):
             )
         unknown = np.setdiff1d(y, self.classes_)
         if unknown.size:
-            raise ValueError(f"y has labels {unknown[:5]} that are not in classes={self.classes_}.")
+            raise ValueError(
+                f"The target labels {unknown[:5]} in y do not exist in the initial classes {self.classes_}."
+            )
 
     def _step_through(
         self, X: Any, y: NDArray[Any], weights: NDArray[np.float64], before: list[Counts], clock: Clock
