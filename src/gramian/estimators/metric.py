@@ -291,9 +291,9 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         self.restarts_ = np.array(apart)
         if np.any(self.restarts_ > DISAGREE):
             warnings.warn(
-                f"MetricMap: the metrics of {self.n_restarts + 1} runs disagree, by up to {self.restarts_.max():.2f} if "
-                "each has norm one; that of the highest evidence is kept. More rows (n_rows=) or a "
-                "lower rank may help.",
+                f"MetricMap: the metrics of {self.n_restarts + 1} runs disagree, by up to {self.restarts_.max():.2f} "
+                "with each scaled to norm one; that of the highest evidence is kept. More rows (n_rows=) or a lower "
+                "rank may help.",
                 UserWarning,
                 stacklevel=5,
             )
