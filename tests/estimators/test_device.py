@@ -426,7 +426,7 @@ def test_a_mixture_is_that_of_the_cpu(shape, far, data, tmp_path, monkeypatch):
         np.testing.assert_allclose(getattr(ours, name)(Z), getattr(theirs, name)(Z), rtol=1e-6, atol=1e-7)
     save(ours, tmp_path / "model")
     assert load(tmp_path / "model").device is None
-    with pytest.raises(ValueError, match="takes rows in memory"):
+    with pytest.raises(ValueError, match="needs all rows in memory"):
         ours.fit(Blocks(X))
 
 

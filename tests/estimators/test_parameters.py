@@ -40,13 +40,20 @@ def data(rng):
 def test_a_kernel_with_parameters_of_its_own_takes_none_from_the_estimator(model, data):
     X, y = data
     name = type(model).__name__
-    with pytest.raises(ValueError, match=f"gamma of {name} belongs to a kernel given by name, and kernel=RBF"):
+    with pytest.raises(ValueError, match=f"gamma of {name} belongs to a kernel given by name, but kernel=RBF"):
         clone(model).set_params(kernel=RBF(1.0), gamma=2.0).fit(X, y)
     with pytest.raises(ValueError, match=f"degree and coef0 of {name} belong to a kernel given by name"):
         clone(model).set_params(kernel=RBF(1.0), degree=2, coef0=0.5).fit(X, y)
     if hasattr(model, "kernel_params"):
         with pytest.raises(ValueError, match=f"kernel_params of {name}"):
             clone(model).set_params(kernel=RBF(1.0), kernel_params={"a": 1}).fit(X, y)
+
+
+def test_parameters_of_other_estimators_are_refused_with_ours_in_their_place():
+    with pytest.raises(TypeError, match=r"KernelRidge has no parameter 'lam'; write alpha=n\*lam"):
+        gramian.KernelRidge(lam=1.0)
+    with pytest.raises(ValueError, match=r"Invalid parameter 'lam' for estimator KernelRidge; write alpha=n\*lam"):
+        gramian.KernelRidge().set_params(lam=1.0)
 
 
 def test_over_blocks_too(data):

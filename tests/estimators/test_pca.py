@@ -229,7 +229,7 @@ def test_fixed_point_that_does_not_settle_warns(monkeypatch):
         ({"kernel": "precomputed", "fit_inverse_transform": True}, "Cannot fit_inverse_transform"),
         ({"kernel": Linear(), "fit_inverse_transform": True, "inverse": "fixed-point"}, "is for the RBF kernel"),
         ({"kernel": RBF([1.0] * 100), "n_components": 2, "fit_inverse_transform": True}, "one lengthscale for all"),
-        ({"approximation": FourierFeatures(), "kernel": "rbf", "eigen_solver": "dense"}, "leave 'auto'"),
+        ({"approximation": FourierFeatures(), "kernel": "rbf", "eigen_solver": "dense"}, "leave eigen_solver='auto'"),
         ({"approximation": FourierFeatures(gamma=1.0), "kernel": "rbf"}, "the kernel is set on KernelPCA"),
         ({"approximation": PolynomialMap(), "kernel": "rbf"}, "has a kernel of its own"),
     ],

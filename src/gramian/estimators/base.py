@@ -91,7 +91,7 @@ def check_named(estimator: BaseEstimator) -> None:
     if isinstance(kernel, Kernel) and (own := changed(estimator, NAMED)):
         raise ValueError(
             f"{' and '.join(own)} of {type(estimator).__name__} {'belongs' if len(own) == 1 else 'belong'} to a kernel "
-            f"given by name, and kernel={kernel!r}; set parameters on the kernel itself."
+            f"given by name, but kernel={kernel!r}; set parameters on the kernel itself."
         )
 
 
@@ -218,7 +218,32 @@ def refuse_device(estimator: Any) -> None:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class KernelParameters(Nested):
-    """Parameters of every estimator with a kernel, as fields that dataclass estimators inherit."""
+    """Parameters of every estimator with a kernel, as fields that dataclass estimators inherit.
+
+    Parameters
+    ----------
+    gamma : {"scale", "auto"}, float or None, default=None
+        For a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
+    degree, coef0 : float, default=3 and 1
+        Degree of the polynomial kernel; constant of the polynomial and sigmoid kernels.
+    kernel_params : dict or None, default=None
+        Further keyword arguments of a callable kernel.
+    memory : int, str or None, default=None
+        The most bytes to hold, as a number or ``"2GB"``; by default half of what is available.
+    max_time : float or None, default=None
+        Seconds after which the best solution so far is returned with a warning.
+    n_jobs : int or None, default=None
+        Threads; by default all cores.
+    verbose : int or bool, default=False
+        Whether to show a progress bar.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        The kernel used.
+    n_features_in_, feature_names_in_ : int, array of shape (n_features_in_,)
+        Number of columns of X, and their names if X has names.
+    """
 
     gamma: float | str | None = None
     degree: float = 3
@@ -302,7 +327,7 @@ class Expansion(KernelParameters):
     def function_(self) -> Any:
         """The functions without their constants, created when first read; absent for a map without landmarks."""
         if "dual_coef_" not in vars(self):
-            raise AttributeError("function_ needs the rows of an expansion, and there are none")
+            raise AttributeError("function_ needs rows or landmarks, and this fit keeps none; coef_ has its weights")
         dual = self.dual_coef_
         return as_array(self._functions(self.kernel_, self.X_fit_, dual.reshape(dual.shape[0], -1)), dual.ndim == 1)
 
@@ -424,7 +449,7 @@ def opened(model: Any, X: Any, y: Any = None, sample_weight: Any = None, *, targ
             "Blocks(..., target='y')."
         )
     if not isinstance(X, Held) and is_precomputed(getattr(model, "kernel", None)):
-        raise ValueError("kernel='precomputed' needs the Gram matrix, and blocks hold rows; give the kernel itself.")
+        raise ValueError("kernel='precomputed' needs the Gram matrix, but blocks hold rows; pass the kernel itself.")
     options: Any = {"n_jobs": getattr(model, "n_jobs", None), "verbose": getattr(model, "verbose", False)}
     with source.passes(**options, label=name) as passes:
         if not isinstance(X, Held):

@@ -220,7 +220,7 @@ class Duality:
             if not convex or not offers(program.loss, "conjugate"):
                 name = type(program.loss).__name__
                 raise ValueError(
-                    f"duality needs a convex penalty and loss, by rows and with conjugate(u, y); got {name}."
+                    f"duality needs a convex penalty and a convex loss of single rows with conjugate(u, y); got {name}."
                 )
         return programs, len(X) if isinstance(X, list) else int(X.shape[0])
 

@@ -22,6 +22,7 @@ from gramian.estimators.base import (
     refuse_blocks,
     resolved,
 )
+from gramian.estimators.docstrings import documented
 from gramian.estimators.trend import TREND, fitted_trend
 from gramian.features.base import parameters_checked
 from gramian.gram import Gram
@@ -35,6 +36,7 @@ NUGGET = float(np.sqrt(np.finfo(np.float64).eps))
 """Nugget added to a singular K, relative to its diagonal: √eps balances the misfit against rounding in the solve."""
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class KernelInterpolator(KernelExpansion):
     """The function of least norm through the data: ``f(x_i) = y_i`` with coefficients ``K⁻¹ y``.
@@ -50,12 +52,6 @@ class KernelInterpolator(KernelExpansion):
     ----------
     kernel : str, Kernel or callable, default="rbf"
         The kernel; ``"precomputed"`` if X is the Gram matrix.
-    gamma : {"scale", "auto"}, float or None, default=None
-        For a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
-    degree, coef0 : float, default=3 and 1
-        Degree of the polynomial kernel; constant of the polynomial and sigmoid kernels.
-    kernel_params : dict or None, default=None
-        Further keyword arguments of a callable kernel.
     nugget : float or "auto", default="auto"
         What is added to the diagonal of K, >= 0. ``"auto"`` adds nothing if K is invertible, and otherwise warns and
         adds 1.5e-8 times the mean of the diagonal; with zero, a singular K is an error.
@@ -69,14 +65,11 @@ class KernelInterpolator(KernelExpansion):
         The largest ``|f(x_i) - y_i|``, relative to the largest target, that is certified as converged.
     max_time : float or None, default=None
         Seconds after which the factorisation raises ``TimeoutError``.
-    n_jobs : int or None, default=None
-        Threads; ``None`` for every core.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
         Where K is computed and multiplied: by default on the CPU; on a GPU, through torch
         (``pip install '.[gpu]'``); or, with ``"auto"``, on a GPU if there is one and the kernel can run there.
         It is not saved with the model.
-    verbose : int or bool, default=False
-        Whether to show a progress bar.
+    {those of KernelParameters}
 
     Attributes
     ----------
@@ -96,10 +89,7 @@ class KernelInterpolator(KernelExpansion):
     certificate_ : Certificate
         The largest ``|f(x_i) - y_i|``, relative to the largest target. If a nugget was given, the residual of
         ``(K + nugget I) α = y`` instead, and the message says how far f is from its targets.
-    n_features_in_, feature_names_in_ : int, array of shape (n_features_in_,)
-        Number of columns of X, and their names if X has names.
-    kernel_ : Kernel
-        The kernel used.
+    {those of KernelParameters}
 
     Examples
     --------

@@ -225,7 +225,7 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         Y, spread = _standardised(Y, self.row_weights_)
         if not np.any(spread > 0):
             what = "holds one class" if hasattr(self, "classes_") else "is constant"
-            raise ValueError(f"y {what} on the rows that count, and no metric is better than another for it.")
+            raise ValueError(f"y {what} on the rows of positive weight, so there is nothing to learn a metric from.")
         if hasattr(self, "classes_"):  # one scale for all classes, so that rare classes count less
             Y = Y * spread / np.sqrt(np.mean(spread**2))
         return np.where(scale > 0, X, 0.0), Y, scale > 0
@@ -291,8 +291,9 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         self.restarts_ = np.array(apart)
         if np.any(self.restarts_ > DISAGREE):
             warnings.warn(
-                f"MetricMap: the metrics of {self.n_restarts + 1} runs disagree, by {self.restarts_.max():.2f} where "
-                "each has norm one; the highest evidence was taken. More rows (n_rows=) or a lower rank may help.",
+                f"MetricMap: the metrics of {self.n_restarts + 1} runs disagree, by up to {self.restarts_.max():.2f} "
+                "with each scaled to norm one; that of the highest evidence is kept. More rows (n_rows=) or a lower "
+                "rank may help.",
                 UserWarning,
                 stacklevel=5,
             )

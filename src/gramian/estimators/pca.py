@@ -35,6 +35,7 @@ from gramian.estimators.base import (
     sampled,
     validated,
 )
+from gramian.estimators.docstrings import documented
 from gramian.estimators.ridge import KernelRidge
 from gramian.features.base import WorkerMap, fit_map, parameters_checked
 from gramian.gram import Gram
@@ -58,6 +59,7 @@ NEIGHBOURS = 10
 """Number of nearest training rows whose mean is the first guess of a pre-image."""
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Principal components in the feature space of a kernel.
@@ -72,12 +74,6 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
         Number of components; ``None`` for all with a positive eigenvalue.
     kernel : str, Kernel or callable, default="linear"
         The kernel; ``"precomputed"`` if X is the Gram matrix.
-    gamma : {"scale", "auto"}, float or None, default=None
-        For a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
-    degree, coef0 : float, default=3 and 1
-        Degree of the polynomial kernel; constant of the polynomial and sigmoid kernels.
-    kernel_params : dict or None, default=None
-        Further keyword arguments of a callable kernel.
     alpha : float, default=1.0
         Regularisation of the ridge regression behind ``inverse="ridge"``.
     fit_inverse_transform : bool, default=False
@@ -99,8 +95,6 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
         Seed of the start of the iterative solvers, and of ``approximation``.
     copy_X : bool, default=True
         Whether to keep a copy of X; if not, X must not be changed afterwards.
-    n_jobs : int or None, default=None
-        Threads; ``None`` for every core.
     center : bool, default=True
         Whether to subtract the mean in feature space.
     inverse : {"ridge", "fixed-point"}, default="ridge"
@@ -116,8 +110,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
         uses one if there is one and the kernel can run there. It is not saved with the model.
     max_time : float or None, default=None
         Seconds after which ``"lanczos"`` returns the best so far, with a warning.
-    verbose : int or bool, default=False
-        Whether to show a progress bar.
+    {those of KernelParameters}
 
     Attributes
     ----------
@@ -135,14 +128,11 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
         The training rows. Absent for blocks.
     gamma_ : float
         The gamma used, if the kernel was given by name.
-    kernel_ : Kernel
-        The kernel used.
     approximation_ : map
         The fitted map, if there is one.
-    n_features_in_, feature_names_in_ : int, array of shape (n_features_in_,)
-        Number of columns of X, and their names if X has names.
     certificate_ : Certificate
         The worst ``‖K v - λ v‖ / λ``; relative to λ₁ if the residual is only rounding, below 1.4e-14 λ₁.
+    {those of KernelParameters}
 
     Examples
     --------
@@ -289,7 +279,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
         """Open passes over rows, in memory or in blocks."""
         if self.eigen_solver != "auto":
             raise ValueError(
-                f"eigen_solver={self.eigen_solver!r} cannot be combined with approximation=; leave 'auto'."
+                f"eigen_solver={self.eigen_solver!r} cannot be combined with approximation=; leave eigen_solver='auto'."
             )
         if not is_blocks(X):
             X = Held(self._training_rows(X), memory=self.memory)
@@ -411,7 +401,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
             inside = self.kernel_.kernel if isinstance(self.kernel_, Scaled) else self.kernel_
             if not isinstance(inside, RBF):
                 raise ValueError(
-                    f"inverse='fixed-point' is for the RBF kernel, and the kernel is {self.kernel_!r}; use 'ridge'."
+                    f"inverse='fixed-point' is for the RBF kernel, but the kernel is {self.kernel_!r}; use 'ridge'."
                 )
             return
         means: Any = {name: getattr(self, name) for name in ("memory", "n_jobs", "random_state", "device")}

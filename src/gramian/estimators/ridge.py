@@ -31,6 +31,7 @@ from gramian.estimators.base import (
     rows_of,
     sampled,
 )
+from gramian.estimators.docstrings import documented
 from gramian.features.base import WorkerMap, available_if, fit_map, parameters_checked
 from gramian.gram import Gram
 from gramian.gram.operator import wide
@@ -46,6 +47,7 @@ from gramian.solvers.linear.ridge import Moments, RidgeProblem
 from gramian.solvers.solution import Solution
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class KernelRidge(KernelExpansion):
     """Kernel ridge regression: the f that minimises ``Σ_i w_i (f(x_i) - y_i)² + alpha ‖f‖²``.
@@ -60,12 +62,6 @@ class KernelRidge(KernelExpansion):
         the value of ``alphas`` with the least leave-one-out error.
     kernel : str, Kernel or callable, default="linear"
         The kernel; ``"precomputed"`` if X is the Gram matrix.
-    gamma : {"scale", "auto"}, float or None, default=None
-        For a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
-    degree, coef0 : float, default=3 and 1
-        Degree of the polynomial kernel; constant of the polynomial and sigmoid kernels.
-    kernel_params : dict or None, default=None
-        Further keyword arguments of a callable kernel.
     fit_intercept : bool, default=False
         Whether to add a constant that is not penalised: ``f(x) + intercept_``.
     alphas : array-like of shape (g,) or None, default=None
@@ -79,26 +75,21 @@ class KernelRidge(KernelExpansion):
         An unfitted ``Nystroem``, ``FourierFeatures`` or ``PolynomialMap``: the regression is then solved in its
         features, and ``partial_fit`` takes the rows in parts. Set the kernel here and leave that of the map at its
         default; ``PolynomialMap`` defines its own kernel, and the kernel here is left at its default.
-    memory : int, str or None, default=None
-        The most bytes to hold, as a number or ``"2GB"``; by default half of what is available.
     tol : float, default=1e-6
         The relative residual to reach and certify.
     max_iter : int, default=1000
         The most iterations of ``"pcg"``.
     max_time : float or None, default=None
         Seconds after which ``"pcg"`` returns the best so far with a warning; ``"cholesky"`` raises ``TimeoutError``.
-    n_jobs : int or None, default=None
-        Threads; ``None`` for every core.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
         Where K is computed and multiplied: by default on the CPU; on a GPU, through torch
         (``pip install '.[gpu]'``); or, with ``"auto"``, on a GPU if there is one and the kernel can run there.
         It is not saved with the model.
-    verbose : int or bool, default=False
-        Whether to show a progress bar.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the landmarks of the preconditioner of ``"pcg"`` and of ``approximation``.
     warm_start : bool, default=False
         Whether ``"pcg"`` starts from the coefficients of the last fit; the other solvers need no start.
+    {those of KernelParameters}
 
     Attributes
     ----------
@@ -121,8 +112,6 @@ class KernelRidge(KernelExpansion):
         Iterations of ``"pcg"``; one for a direct solver.
     solver_ : Choice
         Which solver was used, and why.
-    kernel_ : Kernel
-        The kernel used.
     loo_residuals_ : array of shape (n,) or (n, k)
         With ``store_loo`` or ``alpha="loo"``: each target minus its prediction by the fit without its row; ``nan`` for
         rows of weight zero.
@@ -130,10 +119,9 @@ class KernelRidge(KernelExpansion):
         With ``alpha="loo"``: the grid.
     loo_path_ : array of shape (g,) or (g, k)
         With ``alpha="loo"``: the weighted mean squared leave-one-out errors.
-    n_features_in_, feature_names_in_ : int, array of shape (n_features_in_,)
-        Number of columns of X, and their names if X has names.
     approximation_ : estimator
         The fitted map, if there is one.
+    {those of KernelParameters}
 
     Examples
     --------
@@ -241,11 +229,8 @@ class KernelRidge(KernelExpansion):
         """
         for machine in machines:
             machine._validate_params()
-        first, numbers = (
-            machines[0],
-            [m.alpha for m in machines if not isinstance(m.alpha, str) and np.ndim(m.alpha) == 0],
-        )
-        if len(numbers) < len(machines) or first.fit_intercept or first.solver != "auto" or first.device is not None:
+        first, numbers = machines[0], all(not isinstance(m.alpha, str) and np.ndim(m.alpha) == 0 for m in machines)
+        if not numbers or first.fit_intercept or first.solver != "auto" or first.device is not None:
             return None
         Y = check_array(y, dtype=np.float64, ensure_2d=False)
         weights = np.zeros((len(Y), len(trains)))

@@ -48,6 +48,9 @@ def _check_spanned(trend: Any, kernel: Kernel, X: Any, order: int) -> None:
     M = np.ones((X.shape[0], 1)) if order == 1 else PolynomialMap(degree=order - 1).fit(X).transform(X)
     left = M - T @ np.linalg.lstsq(T, M, rcond=None)[0]
     if np.any(np.linalg.norm(left, axis=0) > SPANNED * np.linalg.norm(M, axis=0)):
-        need = {1: "constants: trend='constant'", 2: "linear functions: trend='linear'"}
-        what = need.get(order, f"polynomials of degree {order - 1}: trend=PolynomialMap({order - 1})")
-        raise ValueError(f"{kernel!r} does not penalise {what} must hold them, or leave trend=None, which adds them.")
+        need = {1: ("constants", "'constant'"), 2: ("linear functions", "'linear'")}
+        what, use = need.get(order, (f"polynomials of degree {order - 1}", f"PolynomialMap({order - 1})"))
+        raise ValueError(
+            f"{kernel!r} does not penalise {what}, so the trend must contain them: use trend={use}, or leave "
+            "trend=None, which adds them."
+        )

@@ -330,6 +330,8 @@ class Nested:
         estimator
             The estimator itself.
         """
+        for name in params.keys() & self._elsewhere.keys():
+            raise ValueError(f"Invalid parameter {name!r} for estimator {type(self).__name__}; {self._elsewhere[name]}")
         given = {**self.get_params(deep=False), **params}
         changes: dict[str, dict[str, Any]] = {}
         for name in list(params):

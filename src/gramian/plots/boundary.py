@@ -59,7 +59,7 @@ class DecisionBoundaryDisplay(Display):
     points : array of shape (n, 2)
         The rows in the plane.
     codes : array of shape (n,) or None
-        Their classes, as positions in ``classes``; ``None`` where they are not known.
+        Their classes, as positions in ``classes``; ``None`` if they are not known.
     kinds : array of str of shape (n,) or None
         ``"peripheral"``, ``"margin"`` or ``"violator"``; ``None`` for models without margins.
     classes : list of str
@@ -76,7 +76,7 @@ class DecisionBoundaryDisplay(Display):
     figure_, ax_ : matplotlib figure and axes
         Where it was drawn.
     surface_, lines_ : contour sets
-        The regions and the lines between them; one each for every class where there are more than two.
+        The regions and the lines between them; one each for every class if there are more than two.
     scatters_ : dict
         The objects drawn, by (class, kind).
 
@@ -135,14 +135,8 @@ class DecisionBoundaryDisplay(Display):
         margin : float, default=0.12
             How far the grid reaches beyond the rows, relative to their range.
         random_state : int, default=0
-            Draws the rows that are shown where there are more than 1,000.
-        ax : matplotlib axes, None or False, default=None
-            Where to draw; ``None`` for a figure of its own, ``False`` not yet.
-
-        Returns
-        -------
-        DecisionBoundaryDisplay
-            Drawn, unless ``ax`` is ``False``; ``plot`` draws it again.
+            Seed with which 1,000 rows are drawn if there are more.
+        {ax}
         """
         rows = rows_of(estimator, X, what="a decision boundary")
         classes = [str(c) for c in estimator.classes_] if is_classifier(estimator) else []

@@ -59,14 +59,8 @@ class ConvergenceDisplay(Display):
         X : array-like of shape (n, d)
             Rows.
         y : array-like of shape (n,) or None, default=None
-            Targets, where the estimator has any.
-        ax : matplotlib axes, None or False, default=None
-            Where to draw; ``None`` for a figure of its own, ``False`` not yet.
-
-        Returns
-        -------
-        ConvergenceDisplay
-            Drawn, unless ``ax`` is ``False``.
+            Targets, if the estimator needs them.
+        {ax}
         """
         clock = Clock()
         with recorded() as traces:
@@ -113,7 +107,7 @@ class ConvergenceDisplay(Display):
         ax : matplotlib axes or None, default=None
             Where; ``None`` for a figure of its own.
         names : sequence of str or None, default=None
-            Which figures; by default those that fall to zero, and where there are none the first.
+            Which figures; by default those that fall to zero or, if there are none, the first.
 
         Returns
         -------

@@ -64,19 +64,13 @@ class CoverageDisplay(Display):
         Parameters
         ----------
         estimator : GaussianProcessRegressor
-            Fitted. Where its noise is in ``alpha`` and not in the kernel, its deviations are those of the function,
+            Fitted. If its noise is in ``alpha`` and not in the kernel, its deviations are those of the function,
             and observations scatter more.
         X : array-like of shape (n, d)
             Rows that it has not seen.
         y : array-like of shape (n,)
             What was observed.
-        ax : matplotlib axes, None or False, default=None
-            Where to draw; ``None`` for a figure of its own, ``False`` not yet.
-
-        Returns
-        -------
-        CoverageDisplay
-            Drawn, unless ``ax`` is ``False``.
+        {ax}
         """
         mean, deviation = estimator.predict(X, return_std=True)
         return cls.from_predictions(y, mean, deviation, ax=ax)
@@ -91,13 +85,7 @@ class CoverageDisplay(Display):
             What was observed.
         mean, deviation : array-like of the same shape
             What was predicted.
-        ax : matplotlib axes, None or False, default=None
-            Where to draw; ``None`` for a figure of its own, ``False`` not yet.
-
-        Returns
-        -------
-        CoverageDisplay
-            Drawn, unless ``ax`` is ``False``.
+        {ax}
         """
         y, mean, deviation = (np.asarray(a, dtype=np.float64) for a in (y, mean, deviation))
         if not y.shape == mean.shape == deviation.shape:
@@ -111,7 +99,7 @@ class CoverageDisplay(Display):
     def _draw(self) -> None:
         grid = np.linspace(0.0, 1.0, 101)
         low, high = (binom.ppf(q, self.n_rows, grid) / self.n_rows for q in (0.025, 0.975))
-        self.band_ = self.ax_.fill_between(grid, low, high, color=MUTED, alpha=0.3, lw=0, label="chance, 95%")
+        self.band_ = self._band(grid, low, high, "chance, 95%", MUTED)
         self.ax_.plot([0, 1], [0, 1], color=ink(), lw=1.0, ls="--", label="as promised")
         self.line_ = self._line(self.levels, self.observed, marker="o", ms=4, label=f"{self.n_rows:,} rows")
         self.ax_.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")

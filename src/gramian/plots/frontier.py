@@ -31,13 +31,13 @@ class Run:
     method : str
         ``"exact"``, ``"Nyström"``, ``"Fourier"``, or any other name.
     size : int
-        Components of the map; zero where there is none.
+        Components of the map; zero if there is none.
     score : float
-        On rows that were held out.
+        Score on rows that were held out.
     seconds : float
-        Of the fit.
+        Duration of the fit.
     memory : float
-        Bytes allocated at the peak of the fit; nan where they were not counted.
+        Bytes allocated at the peak of the fit; nan if they were not counted.
 
     Examples
     --------
@@ -114,14 +114,8 @@ class FrontierDisplay(Display):
         test_size : float, default=0.25
             Share of rows that are held out for the score.
         random_state : int, default=0
-            Of the split and of the maps.
-        ax : matplotlib axes, None or False, default=None
-            Where to draw score against time; ``None`` for a figure of its own, ``False`` not yet.
-
-        Returns
-        -------
-        FrontierDisplay
-            Drawn, unless ``ax`` is ``False``.
+            Seed of the split and of the maps.
+        {ax}
         """
         if "approximation" not in estimator.get_params(deep=False):
             raise TypeError(f"{type(estimator).__name__} takes no approximation=, so there is no frontier to draw.")

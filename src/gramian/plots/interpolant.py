@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from gramian.inspection.fitted import Array, input_names, line_through, rows_of
-from gramian.plots.style import COLOURS, Display, ink
+from gramian.plots.style import Display, ink
 
 
 @dataclass(eq=False, repr=False)
@@ -26,7 +26,7 @@ class InterpolantDisplay(Display):
     values, power : array of shape (m,)
         The function and its power function.
     X, y : array of shape (n,)
-        The data that it passes through, where the other inputs are those of the line; else empty.
+        The data on the line, which it passes through; empty if there are none.
     radius : float, default=1.0
         Half the width of the band, in power functions.
     label : str, default="x1"
@@ -91,13 +91,7 @@ class InterpolantDisplay(Display):
             Points of the curve.
         margin : float, default=0.08
             How far the curve reaches beyond the rows, relative to their range.
-        ax : matplotlib axes, None or False, default=None
-            Where to draw; ``None`` for a figure of its own, ``False`` not yet.
-
-        Returns
-        -------
-        InterpolantDisplay
-            Drawn, unless ``ax`` is ``False``.
+        {ax}
         """
         check_is_fitted(estimator)
         f = estimator.function_
@@ -117,9 +111,7 @@ class InterpolantDisplay(Display):
     def _draw(self) -> None:
         reach = self.radius * self.power
         low, high = self.values - reach, self.values + reach
-        self.band_ = self.ax_.fill_between(
-            self.x, low, high, color=COLOURS[4], alpha=0.3, lw=0, label=f"±{self.radius:.3g} power functions"
-        )
+        self.band_ = self._band(self.x, low, high, f"±{self.radius:.3g} power functions")
         self.line_ = self._line(self.x, self.values, lw=2.0, label="least norm")
         if self.X.size:
             (self.data_,) = self.ax_.plot(self.X, self.y, "o", ms=4, color=ink(), mew=0, label="data")

@@ -23,7 +23,7 @@ CLUSTERS = 6
 
 @dataclass(eq=False, repr=False)
 class GramMatrixDisplay(Display):
-    """K with its rows ordered by class, or by cluster where there are no classes.
+    """K with its rows ordered by class, or by cluster if there are no classes.
 
     Within a class, rows stand next to those that the kernel calls similar.
 
@@ -83,14 +83,8 @@ class GramMatrixDisplay(Display):
         y : array-like of shape (n,) or None, default=None
             Their classes; ``None`` for clusters.
         random_state : int, default=0
-            Draws at most 500 of the rows.
-        ax : matplotlib axes, None or False, default=None
-            Where to draw; ``None`` for a figure of its own, ``False`` not yet.
-
-        Returns
-        -------
-        GramMatrixDisplay
-            Drawn, unless ``ax`` is ``False``.
+            Seed with which at most 500 of the rows are drawn.
+        {ax}
         """
         rows = some_rows(estimator, X, what="a Gram matrix")
         return cls.from_kernel(kernel_of(estimator), rows, y, random_state=random_state, ax=ax)
@@ -108,14 +102,8 @@ class GramMatrixDisplay(Display):
         y : array-like of shape (n,) or None, default=None
             Their classes; ``None`` for clusters.
         random_state : int, default=0
-            Draws at most 500 of the rows.
-        ax : matplotlib axes, None or False, default=None
-            Where to draw; ``None`` for a figure of its own, ``False`` not yet.
-
-        Returns
-        -------
-        GramMatrixDisplay
-            Drawn, unless ``ax`` is ``False``.
+            Seed with which at most 500 of the rows are drawn.
+        {ax}
         """
         gram, index = sampled_gram(kernel, X, ROWS, random_state)
         K = np.asarray(gram.dense(), dtype=np.float64)

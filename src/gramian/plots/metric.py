@@ -19,13 +19,13 @@ class MetricDisplay(Display):
     Parameters
     ----------
     eigenvalues : array of shape (r,)
-        Of LLᵀ, from the largest down.
+        Eigenvalues of LLᵀ in descending order.
     directions : array of shape (d, r)
         Its eigenvectors; in each, the entry largest in size is positive.
     inputs : array of shape (d,)
         The diagonal of LLᵀ: how fast the kernel falls along each input.
     names : list of str
-        Of the inputs.
+        Names of the inputs.
 
     Attributes
     ----------
@@ -60,13 +60,7 @@ class MetricDisplay(Display):
         ----------
         estimator : MetricMap
             Fitted.
-        ax : matplotlib axes, None or False, default=None
-            Where to draw the inputs; ``None`` for a figure of its own, ``False`` not yet.
-
-        Returns
-        -------
-        MetricDisplay
-            Drawn, unless ``ax`` is ``False``.
+        {ax}
         """
         check_is_fitted(estimator, "metric_")
         free = estimator.metric_ * np.outer(estimator.scale_, estimator.scale_)

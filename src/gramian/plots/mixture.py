@@ -35,7 +35,7 @@ class MixtureDisplay(Display):
     covariances : array of shape (k, p, p)
         Covariances there.
     points : array of shape (n, p)
-        Rows there; empty where there are none.
+        Rows there; empty if there are none.
     codes : array of shape (n,)
         The component of each.
     labels : tuple of str
@@ -110,14 +110,8 @@ class MixtureDisplay(Display):
         features : tuple of int or None, default=None
             Two inputs to draw; by default both of two, and principal directions of more.
         random_state : int, default=0
-            Draws the rows that are shown where there are more than 1,500.
-        ax : matplotlib axes, None or False, default=None
-            Where to draw the components; ``None`` for a figure of its own, ``False`` not yet.
-
-        Returns
-        -------
-        MixtureDisplay
-            Drawn, unless ``ax`` is ``False``.
+            Seed with which 1,500 rows are drawn if there are more.
+        {ax}
         """
         check_is_fitted(estimator)
         means = np.asarray(estimator.means_, dtype=np.float64)
@@ -132,7 +126,7 @@ class MixtureDisplay(Display):
         evidence, bounds = np.array([(e.log_likelihood, e.bound) for e in estimator.evidence_]).reshape(-1, 2).T
         drawn = cls(weights, means @ basis, covariances, rows @ basis, codes, labels, evidence, bounds)
         if hasattr(estimator, "family_") and means.shape[1] == 1:
-            drawn.family = _densities(estimator, rows)
+            drawn.family = _densities(estimator)
         return drawn._drawn(ax)
 
     @classmethod
@@ -145,15 +139,9 @@ class MixtureDisplay(Display):
             What ``select_components`` returned.
         X : array-like of shape (n, d) or None, default=None
             Rows to draw.
-        ax : matplotlib axes, None or False, default=None
-            Where to draw the curve; ``None`` for a figure of its own, ``False`` not yet.
         **options : dict
             Further arguments of ``from_estimator``.
-
-        Returns
-        -------
-        MixtureDisplay
-            Drawn, unless ``ax`` is ``False``.
+        {ax}
         """
         display = cls.from_estimator(selection.best, X, ax=False, **options)
         display.n_components, display.curve = tuple(selection.n_components), tuple(selection.curve)
@@ -231,8 +219,7 @@ class MixtureDisplay(Display):
             self._line(steps, self.evidence, marker="o", ms=4, label="log-likelihood"),
             self._line(steps, self.bounds, 1, marker="s", ms=3.5, lw=1.0, ls="--", label="bound L(q, Θ)"),
         ]
-        area: dict[str, Any] = {"color": MUTED, "alpha": 0.3, "lw": 0, "label": "KL, what the next E-step gains"}
-        self.gap_ = self.ax_.fill_between(steps, self.bounds, self.evidence, **area)
+        self.gap_ = self._band(steps, self.bounds, self.evidence, "KL, what the next E-step gains", MUTED)
         self.ax_.xaxis.get_major_locator().set_params(integer=True)
         self._finish("iteration of EM", "per row", legend="lower right")
 
@@ -270,7 +257,7 @@ def _basis(
     return vectors * signs, ("principal direction 1", "principal direction 2")
 
 
-def _densities(estimator: Any, rows: Array) -> tuple[Array, Array]:
+def _densities(estimator: Any) -> tuple[Array, Array]:
     """Points along one input, whole numbers for counts, and each component's density there."""
     spread = np.sqrt(estimator.covariances_[:, 0, 0])
     low, high = float((estimator.means_[:, 0] - 4 * spread).min()), float((estimator.means_[:, 0] + 4 * spread).max())

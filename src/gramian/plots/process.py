@@ -25,11 +25,11 @@ class GaussianProcessDisplay(Display):
     x : array of shape (m,)
         Where the process is drawn.
     mean, deviation : array of shape (m,)
-        Of a new observation where the process knows its noise, else of the function.
+        Of a new observation if the process knows its noise, else of the function.
     samples : array of shape (m, s)
         Functions drawn from the posterior, without noise.
     X, y : array of shape (n,)
-        The data; empty where there are none.
+        The data; empty if there are none.
     levels : tuple of float, default=(0.5, 0.9)
         The probabilities of the bands.
     label : str, default="x1"
@@ -112,13 +112,7 @@ class GaussianProcessDisplay(Display):
             How far the curves reach beyond the rows, relative to their range.
         random_state : int, default=0
             Seed of the functions.
-        ax : matplotlib axes, None or False, default=None
-            Where to draw; ``None`` for a figure of its own, ``False`` not yet.
-
-        Returns
-        -------
-        GaussianProcessDisplay
-            Drawn, unless ``ax`` is ``False``.
+        {ax}
         """
         check_is_fitted(estimator)
         if estimator.y_train_.ndim > 1:
@@ -141,11 +135,8 @@ class GaussianProcessDisplay(Display):
         for level in sorted(self.levels, reverse=True):
             reach = float(ndtri(0.5 + 0.5 * level)) * self.deviation
             low, high = self.mean - reach, self.mean + reach
-            band = self.ax_.fill_between(
-                self.x, low, high, color=COLOURS[4], alpha=0.3, lw=0, label=f"{level:.0%} band"
-            )
+            self.bands_.append(self._band(self.x, low, high, f"{level:.0%} band"))
             self.ax_.plot(self.x, np.column_stack([low, high]), color=COLOURS[4], lw=0.6, alpha=0.8)
-            self.bands_.append(band)
         self.samples_ = [
             self._line(self.x, f, 3, lw=0.8, ls=LINES[1 + i % 3], label="" if i else "a function")
             for i, f in enumerate(self.samples.T)

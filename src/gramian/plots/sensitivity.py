@@ -21,8 +21,8 @@ class SensitivityDisplay(Display):
 
     By default the mean absolute slope of the fitted function, times the deviation of the input, so that inputs in
     other units compare: how far the prediction moves, to first order, when an input moves by one deviation.
-    The marks are the quarter of rows with the least and with the largest slope. With targets, how much worse
-    predictions get when a column is shuffled. Neither says what causes what.
+    The marks are the quartiles of the slope over rows. With targets, how much worse predictions get when a column is
+    shuffled. Neither says what causes what.
 
     Parameters
     ----------
@@ -99,20 +99,14 @@ class SensitivityDisplay(Display):
         y : array-like of shape (n,) or None, default=None
             Targets, to see how much worse predictions get when a column is shuffled.
         method : {"gradient", "leave_out", "permutation"} or None, default=None
-            What to measure; ``None`` for ``"permutation"`` where there is a y, and ``"gradient"`` elsewhere.
+            What to measure; ``None`` for ``"permutation"`` if y is given, else ``"gradient"``.
         scoring : str, callable or None, default=None
             What shuffled columns are judged by: a scorer of scikit-learn.
         scaled : bool, default=True
             Whether slopes are per deviation of the input, or per unit.
         random_state : int, default=0
-            Draws at most 500 of the rows, and the shuffles.
-        ax : matplotlib axes, None or False, default=None
-            Where to draw; ``None`` for a figure of its own, ``False`` not yet.
-
-        Returns
-        -------
-        SensitivityDisplay
-            Drawn, unless ``ax`` is ``False``.
+            Seed of the rows drawn, at most 500, and of the shuffles.
+        {ax}
         """
         options: Any = {"method": method, "scoring": scoring, "scaled": scaled, "random_state": random_state}
         display = cls.from_sensitivity(sensitivity(estimator, X, y, **options), ax=False)
@@ -127,13 +121,7 @@ class SensitivityDisplay(Display):
         ----------
         found : Sensitivity
             From ``gramian.inspection.sensitivity``.
-        ax : matplotlib axes, None or False, default=None
-            Where to draw; ``None`` for a figure of its own, ``False`` not yet.
-
-        Returns
-        -------
-        SensitivityDisplay
-            Drawn, unless ``ax`` is ``False``.
+        {ax}
         """
         values = (found.importance, found.low, found.high, found.names)
         return cls(*values, unit=found.unit, method=found.method)._drawn(ax)

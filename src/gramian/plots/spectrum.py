@@ -37,7 +37,7 @@ class SpectrumDisplay(Display):
     ranks, missed : array of shape (r,)
         Share of the trace that so many landmarks, drawn by RPCholesky, miss.
     lam : float or None, default=None
-        The model's λ, that is alpha / n; ``None`` where it has none.
+        The model's λ, that is alpha / n; ``None`` if it has none.
     n_rows : int, default=0
         Rows that were decomposed.
 
@@ -80,14 +80,8 @@ class SpectrumDisplay(Display):
         X : array-like of shape (n, d) or None, default=None
             Rows; ``None`` for those that the fit keeps.
         random_state : int, default=0
-            Draws at most 1,000 of the rows, and the landmarks.
-        ax : matplotlib axes, None or False, default=None
-            Where to draw the eigenvalues; ``None`` for a figure of its own, ``False`` not yet.
-
-        Returns
-        -------
-        SpectrumDisplay
-            Drawn, unless ``ax`` is ``False``.
+            Seed of the rows drawn, at most 1,000, and of the landmarks.
+        {ax}
         """
         rows = some_rows(estimator, X, what="a spectrum")
         lam = _regularisation(estimator, int(np.shape(rows)[0]))
@@ -111,14 +105,8 @@ class SpectrumDisplay(Display):
         lam : float or None, default=None
             A λ to mark.
         random_state : int, default=0
-            Draws at most 1,000 of the rows, and the landmarks.
-        ax : matplotlib axes, None or False, default=None
-            Where to draw the eigenvalues; ``None`` for a figure of its own, ``False`` not yet.
-
-        Returns
-        -------
-        SpectrumDisplay
-            Drawn, unless ``ax`` is ``False``.
+            Seed of the rows drawn, at most 1,000, and of the landmarks.
+        {ax}
         """
         gram, _ = sampled_gram(kernel, X, ROWS, random_state)
         n = gram.shape[0]

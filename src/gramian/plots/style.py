@@ -6,6 +6,7 @@ Nothing is told by colour alone: what has a colour of its own has a marker, a li
 from __future__ import annotations
 
 from dataclasses import fields
+from inspect import cleandoc
 from typing import Any, ClassVar, Self
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7A5195", "#8C8C8C")
@@ -15,6 +16,14 @@ MUTED = "#8C8C8C"
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (8, 2)), (0, (3, 3)))
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++", "ooo", "---")
+AX = """ax : matplotlib axes, None or False, default=None
+    Where to draw; ``None`` for a figure of its own, ``False`` not yet.
+
+Returns
+-------
+{}
+    Drawn, unless ``ax`` is ``False``."""
+"""The last parameter and the result of every method that makes a display."""
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -101,9 +110,17 @@ def _short(value: Any) -> str:
 
 
 class Display:
-    """A picture: its data as plain arrays, and ``plot`` to draw it."""
+    """A picture: its data as plain arrays, and ``plot`` to draw it.
+
+    A line ``{ax}`` at the end of the docstring of a class method stands for ``AX``.
+    """
 
     size: ClassVar[tuple[float, float]] = (5.0, 3.9)
+
+    def __init_subclass__(cls) -> None:
+        for method in vars(cls).values():
+            if isinstance(method, classmethod) and method.__doc__:
+                method.__func__.__doc__ = cleandoc(method.__doc__).replace("{ax}", AX.format(cls.__name__)) + "\n"
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the picture.
@@ -139,6 +156,10 @@ class Display:
     def _line(self, x: Any, y: Any, colour: int = 0, **options: Any) -> Any:
         """Draw a curve and return it."""
         return self.ax_.plot(x, y, **{"color": COLOURS[colour], "lw": 1.5, **options})[0]
+
+    def _band(self, x: Any, low: Any, high: Any, label: str, color: str = COLOURS[4]) -> Any:
+        """Draw the area between two curves and return it."""
+        return self.ax_.fill_between(x, low, high, color=color, alpha=0.3, lw=0, label=label)
 
     def _chosen(self, x: float, y: float, label: str | None = None, size: float = 9) -> None:
         """Mark the point that was chosen."""

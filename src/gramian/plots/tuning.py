@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from gramian.inspection.fitted import Array
-from gramian.plots.style import COLOURS, Display, log_axis, paper, plain
+from gramian.plots.style import Display, log_axis, paper, plain
 
 WRITTEN = 60
 """Heat maps with at most this many cells show their values."""
@@ -34,7 +34,7 @@ class TuningDisplay(Display):
     score_name : str, default="score"
         What the scores are.
     higher_is_better : bool, default=True
-        Or else they are losses.
+        If not, they are losses.
 
     Attributes
     ----------
@@ -75,13 +75,7 @@ class TuningDisplay(Display):
         estimator : estimator
             ``KernelRidge(alpha="loo")``, ``KernelMachineRegressor(lam="cv")``, ``KernelMachineClassifier(lam="cv")``,
             an automatic estimator, or anything with ``cv_results_``.
-        ax : matplotlib axes, None or False, default=None
-            Where to draw; ``None`` for a figure of its own, ``False`` not yet.
-
-        Returns
-        -------
-        TuningDisplay
-            Drawn, unless ``ax`` is ``False``.
+        {ax}
         """
         if hasattr(estimator, "cv_results_"):
             return cls.from_search(estimator, ax=ax)
@@ -112,13 +106,7 @@ class TuningDisplay(Display):
             Fitted, with ``cv_results_``.
         params : sequence of str or None, default=None
             One or two of its parameters; by default those that were varied, the first two of more.
-        ax : matplotlib axes, None or False, default=None
-            Where to draw; ``None`` for a figure of its own, ``False`` not yet.
-
-        Returns
-        -------
-        TuningDisplay
-            Drawn, unless ``ax`` is ``False``.
+        {ax}
         """
         results = search.cv_results_
         trials = list(zip(results["params"], results["mean_test_score"], results["std_test_score"], strict=True))
@@ -134,13 +122,7 @@ class TuningDisplay(Display):
         ----------
         leaderboard : Leaderboard
             An automatic estimator's ``leaderboard_``.
-        ax : matplotlib axes, None or False, default=None
-            Where to draw; ``None`` for a figure of its own, ``False`` not yet.
-
-        Returns
-        -------
-        TuningDisplay
-            Drawn, unless ``ax`` is ``False``.
+        {ax}
         """
         best = leaderboard.best
         compared = [t for t in leaderboard if t.ok and not t.baseline and t.rows == best.rows]
@@ -178,14 +160,8 @@ class TuningDisplay(Display):
         score_name : str, default="score"
             What the scores are.
         higher_is_better : bool, default=True
-            Or else they are losses.
-        ax : matplotlib axes, None or False, default=None
-            Where to draw; ``None`` for a figure of its own, ``False`` not yet.
-
-        Returns
-        -------
-        TuningDisplay
-            Drawn, unless ``ax`` is ``False``.
+            If not, they are losses.
+        {ax}
         """
         names = _varied(trials) if params is None else list(params)
         if not names or len(names) > 2:
@@ -216,7 +192,7 @@ class TuningDisplay(Display):
         x = np.asarray(values, dtype=np.float64) if numbers else np.arange(len(values), dtype=np.float64)
         if self.spread is not None and np.isfinite(self.spread).any():
             low, high = self.scores - self.spread, self.scores + self.spread
-            self.band_ = self.ax_.fill_between(x, low, high, color=COLOURS[4], alpha=0.3, lw=0, label="± spread")
+            self.band_ = self._band(x, low, high, "± spread")
         self.line_ = self._line(x, self.scores, marker="o", ms=4, label="tried")
         self._chosen(x[at], self.scores[at], f"chosen: {_text(values[at])}")
         if not numbers:

@@ -467,7 +467,7 @@ def test_an_interrupted_fit_leaves_things_as_they_were(data, monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gramian.estimators.machine.base.solve", interrupted)
+    monkeypatch.setattr("gramian.estimators.machine.spaces.solve", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, -y)
     np.testing.assert_array_equal(model.predict(Z), before)
@@ -479,9 +479,9 @@ def test_an_interrupted_fit_leaves_things_as_they_were(data, monkeypatch):
 @pytest.mark.parametrize(
     ("model", "error", "message"),
     [
-        (lambda: KernelMachineRegressor(alpha=1.0), TypeError, r"no parameter 'alpha'.*lam = alpha / n"),
-        (lambda: KernelMachineClassifier(C=1.0), TypeError, r"no parameter 'C'.*lam = 1 / \(n C\)"),
-        (lambda: KernelMachineClassifier().set_params(C=1.0), TypeError, "no parameter 'C'"),
+        (lambda: KernelMachineRegressor(alpha=1.0), TypeError, r"no parameter 'alpha'.*lam=alpha/n"),
+        (lambda: KernelMachineClassifier(C=1.0), TypeError, r"no parameter 'C'.*lam=1/\(n\*C\)"),
+        (lambda: KernelMachineClassifier().set_params(C=1.0), ValueError, r"Invalid parameter 'C'.*lam=1/\(n\*C\)"),
         (lambda: KernelMachineRegressor("hubber"), ValueError, "did you mean 'huber'"),
         (lambda: KernelMachineRegressor(lam=-1.0), ValueError, "'lam' parameter"),
         (lambda: KernelMachineRegressor(penalty="ball", radius=0.0), ValueError, "'radius' parameter"),

@@ -130,7 +130,7 @@ def test_a_stream(moons):
     assert model.X_fit_.shape[0] <= 60
     assert model.score(X, y) > 0.9
     assert model.certificate_.kind == "stationary"
-    with pytest.raises(ValueError, match="not in classes"):
+    with pytest.raises(ValueError, match="do not exist in the initial classes"):
         model.partial_fit(X[:2], [3.0, 1.0])
     with pytest.raises(ValueError, match="needs rows, not a Gram matrix"):
         PegasosClassifier("precomputed").partial_fit(np.eye(2), [0, 1], classes=[0, 1])

@@ -129,7 +129,7 @@ def test_bad_joint_losses_and_combinations_are_refused():
         machine.fit(X, y, sample_weight=np.arange(1, n + 1.0))
     with pytest.raises(ValueError, match="solver='bundle' does not suit Huber"):
         KernelMachineRegressor("huber", solver="bundle").fit(X, y)
-    with pytest.raises(ValueError, match="by rows and with conjugate"):
+    with pytest.raises(ValueError, match="of single rows with conjugate"):
         machine.fit(X, y).kkt()
 
     class Wrong(Maximum):

@@ -18,7 +18,9 @@ from sklearn.utils.validation import check_is_fitted
 from gramian.data.blocks import by_blocks
 from gramian.data.passes import Need, Part
 from gramian.estimators.base import validated
-from gramian.estimators.machine.base import MACHINE, Exact, InFeatures, Machine
+from gramian.estimators.docstrings import documented
+from gramian.estimators.machine.base import MACHINE, Machine
+from gramian.estimators.machine.spaces import Exact, InFeatures
 from gramian.features.base import available_if
 from gramian.gram.operator import narrow
 from gramian.losses import offers, resolve
@@ -148,6 +150,7 @@ def _likelihood(classifier: Any) -> bool:
     return True
 
 
+@documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class KernelMachineClassifier(Deciding, Machine, ClassifierMixin, BaseEstimator):
     """Kernel classification with any loss: f and b minimise ``mean_i w_i loss(f(x_i) + b, y_i) + penalty(‖f‖)``.
@@ -160,97 +163,17 @@ class KernelMachineClassifier(Deciding, Machine, ClassifierMixin, BaseEstimator)
     loss : str or object, default="logistic"
         ``"logistic"``, ``"multinomial"``, ``"hinge"``, ``"squared_hinge"``, ``"ramp"``; a loss of ``gramian.losses``;
         or any object with ``value(f, y)`` and ``gradient(f, y)``, where y is -1 or +1.
-    penalty : {"squared", "norm", "ball"} or object, default="squared"
-        ``(lam/2) ‖f‖²``; ``lam ‖f‖``, with which f can be exactly zero; ``‖f‖ <= radius``; or ``lam g(‖f‖)`` for an
-        object with ``value(r)`` and ``derivative(r)`` of an increasing g. Each of several functions has its own.
-    lam : float or "cv", default=1e-3
-        The strength of the penalty. ``0`` is the limit of lam → 0: the minimiser of the loss with the least norm, if
-        the loss has a minimum. ``"cv"`` takes the value of ``lams`` with the least loss under cross-validation.
-    radius : float, default=1.0
-        The bound on ‖f‖ of ``penalty="ball"``, which has no lam.
-    kernel : str, Kernel or callable, default="rbf"
-        The kernel; ``"precomputed"`` if X is the Gram matrix.
-    gamma : {"scale", "auto"}, float or None, default=None
-        For a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
-    degree, coef0 : float, default=3 and 1
-        Degree of the polynomial kernel; constant of the polynomial and sigmoid kernels.
-    kernel_params : dict or None, default=None
-        Further keyword arguments of a callable kernel.
-    fit_intercept : bool, default=True
-        Whether to add an unpenalised constant b to f.
-    approximation : map or None, default=None
-        An unfitted ``Nystroem``, ``FourierFeatures`` or other map ψ: f is then fitted with the kernel
-        ``<ψ(x), ψ(z)>``, and only landmarks or weights of features are kept. The map uses the kernel given here.
-    solver : {"auto", "newton", "proximal", "ccp", "bundle"}, default="auto"
-        ``"newton"`` for losses with curvature, ``"proximal"`` for losses with kinks (after pair steps on the dual, if
-        that is a box-constrained quadratic program), ``"ccp"`` for differences of convex losses, ``"bundle"`` for
-        losses of all values jointly. ``"auto"`` decides by the methods of the loss; see ``solver_``.
-    lams : array-like of shape (g,) or None, default=None
-        The grid of ``lam="cv"``; by default 13 values over six decades.
-    cv : int, splitter or iterable, default=None
-        Folds of ``lam="cv"``, as in scikit-learn; ``None`` means five.
-    memory : int, str or None, default=None
-        The most bytes to hold, as a number or ``"2GB"``; by default half of what is available.
-    device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU on which K is computed and multiplied, through torch (``pip install '.[gpu]'``); ``"auto"`` takes a GPU
-        if there is one and the kernel can run on it. Saved models do not keep it.
-    tol : float, default=1e-6
-        Relative duality gap to reach and to certify. With a map the last digits cost little, and f is within
-        1e-8 of the optimum, relative to its norm.
-    max_iter : int, default=1000
-        Most Newton steps; n pair steps on the dual count as one.
-    max_time : float or None, default=None
-        Seconds after which the best solution so far is returned with a warning.
-    n_jobs : int or None, default=None
-        Threads; ``None`` means all cores.
-    verbose : int or bool, default=False
-        Whether to show a progress bar.
-    random_state : int, RandomState, Generator or None, default=None
-        The randomness of the landmarks of the preconditioner and of ``approximation``.
-    warm_start : bool, default=False
-        Whether to start from the last fit, if it had as many functions and as many rows or, with a map, features.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, multiplied with those of rows.
+    {those of Machine}
 
     Attributes
     ----------
     classes_ : array of shape (c,)
         The labels.
-    dual_coef_ : array of shape (n,) or (n, k)
-        Coefficients in float64; those of the landmarks with ``Nystroem``, absent with other maps.
-    dual_point_ : array of shape (n,) or (n, k)
-        Without an approximation: the dual point of the certificate, one slope of the loss for each row.
-    coef_ : array of shape (m,) or (m, k)
-        With a map that has no landmarks: the weights of its features, instead of ``dual_coef_``, ``X_fit_`` and
-        ``function_``.
     intercept_ : float or array of shape (k,)
         The constants; with a multinomial loss they sum to zero.
-    X_fit_ : array, CSR or array of object of shape (n, d)
-        The rows that the coefficients belong to.
-    function_ : Function or array of Function
-        The fitted function without its constant, or one per column.
-    loss_ : object
-        The loss.
-    lam_ : float
-        The lam used; not with ``penalty="ball"``.
-    multiplier_ : float or array
-        The lam of the squared penalty with the same solution; for the ball, the multiplier of the constraint; infinite
-        if ``penalty="norm"`` made f zero.
-    certificate_ : Certificate
-        The duality gap, the worst of several functions; of kind "stationary" if the loss has no conjugate or is not
-        convex.
-    n_iter_ : int
-        Newton steps; pair steps if these alone solved the dual of a loss with kinks.
-    solver_ : Choice
-        Which solver was used, and why.
-    kernel_ : Kernel
-        The kernel used.
-    lams_, cv_path_ : array of shape (g,)
-        With ``lam="cv"``: the grid, and the mean losses on held-out rows.
-    n_features_in_, feature_names_in_ : int, array of shape (n_features_in_,)
-        Number of columns of X, and their names if X has names.
-    approximation_ : estimator
-        The fitted map, if ``approximation`` is given.
+    {those of Machine}
 
     Examples
     --------

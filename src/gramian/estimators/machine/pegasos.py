@@ -26,8 +26,9 @@ from gramian.estimators.base import (
     validated,
     warn_unless_converged,
 )
-from gramian.estimators.machine.base import indefinite
+from gramian.estimators.docstrings import documented
 from gramian.estimators.machine.classifier import Deciding, KernelMachineClassifier, check_classes, signs_of
+from gramian.estimators.machine.spaces import indefinite
 from gramian.features.base import parameters_checked
 from gramian.gram import Gram
 from gramian.gram.operator import wide
@@ -54,6 +55,7 @@ class _Hinges(KernelMachineClassifier):
 _Hinges.__name__ = "PegasosClassifier"  # the name that messages show
 
 
+@documented
 @dataclass(kw_only=True, eq=False, repr=False)
 class PegasosClassifier(Deciding, Expansion, ClassifierMixin, BaseEstimator):
     """Kernel SVM without intercept: ``mean hinge + (lam/2) ‖f‖²`` by stochastic subgradient steps.
@@ -66,12 +68,6 @@ class PegasosClassifier(Deciding, Expansion, ClassifierMixin, BaseEstimator):
     ----------
     kernel : str, Kernel or callable, default="rbf"
         The kernel; ``"precomputed"`` if X is the Gram matrix.
-    gamma : {"scale", "auto"}, float or None, default=None
-        For a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
-    degree, coef0 : float, default=3 and 1
-        Degree of the polynomial kernel; constant of the polynomial and sigmoid kernels.
-    kernel_params : dict or None, default=None
-        Further keyword arguments of a callable kernel.
     approximation : map or None, default=None
         An unfitted ``Nystroem``, ``FourierFeatures`` or ``PolynomialMap``: f is then a linear function of its
         features, and as these are few the same objective is minimised to the optimum by Newton steps on all rows.
@@ -91,14 +87,11 @@ class PegasosClassifier(Deciding, Expansion, ClassifierMixin, BaseEstimator):
         Relative duality gap at which to stop.
     memory : int, str or None, default=None
         The most bytes to hold; K is stored if it fits, else computed by blocks of rows.
-    max_time : float or None, default=None
-        Seconds after which the best solution so far is returned with a warning.
     n_jobs : int or None, default=None
         Threads that compute K.
-    verbose : int or bool, default=False
-        Whether to show a progress bar.
     random_state : int, RandomState, Generator or None, default=None
         The randomness of the order of rows.
+    {those of KernelParameters}
 
     Attributes
     ----------
@@ -122,10 +115,7 @@ class PegasosClassifier(Deciding, Expansion, ClassifierMixin, BaseEstimator):
         The duality gap, the worst of several functions; after ``partial_fit``, of kind "stationary".
     n_iter_ : int
         Steps taken.
-    n_features_in_, feature_names_in_ : int, array of shape (n_features_in_,)
-        Number of columns of X, and their names if X has names.
-    kernel_ : Kernel
-        The kernel used.
+    {those of KernelParameters}
 
     Examples
     --------
@@ -214,7 +204,8 @@ class PegasosClassifier(Deciding, Expansion, ClassifierMixin, BaseEstimator):
             )
         if self.variant != "passes":
             raise ValueError(
-                "variant='textbook' goes from row to row, and a fit with approximation= takes all at once."
+                "variant='textbook' goes from row to row, but a fit with approximation= takes all rows at once; leave "
+                "variant='passes'."
             )
         if is_precomputed(self.kernel):
             raise ValueError("approximation= needs rows, not a precomputed Gram matrix.")
@@ -304,7 +295,9 @@ class PegasosClassifier(Deciding, Expansion, ClassifierMixin, BaseEstimator):
             )
         unknown = np.setdiff1d(y, self.classes_)
         if unknown.size:
-            raise ValueError(f"y has labels {unknown[:5]} that are not in classes={self.classes_}.")
+            raise ValueError(
+                f"The target labels {unknown[:5]} in y do not exist in the initial classes {self.classes_}."
+            )
 
     def _step_through(
         self, X: Any, y: NDArray[Any], weights: NDArray[np.float64], before: list[Counts], clock: Clock

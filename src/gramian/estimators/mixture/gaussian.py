@@ -234,7 +234,7 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
     def _fit_over_passes(self, X: Any, sample_weight: Any, clock: Clock) -> None:
         """EM over blocks, with a start from a sample, and one pass per iteration."""
         if checked_device(self.device) not in (None, "auto"):
-            raise ValueError(f"device={self.device!r} takes rows in memory; over blocks of them, leave device=None.")
+            raise ValueError(f"device={self.device!r} needs all rows in memory; over blocks leave device=None.")
         with opened(self, X, None, sample_weight, targets=False) as passes:
             seen, count = frame(passes)
             self._check_rows(count, seen.reach)
@@ -302,8 +302,8 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
         if self.warm_start and hasattr(self, "converged_"):
             if self.covariances_.shape != kind.shape:
                 raise ValueError(
-                    f"warm_start goes on from covariances of shape {self.covariances_.shape}, but n_components, "
-                    f"n_features and covariance_type now ask for {kind.shape}; keep them, or set warm_start=False."
+                    f"warm_start continues from covariances of shape {self.covariances_.shape}, but n_components, "
+                    f"n_features and covariance_type now require {kind.shape}; keep them, or set warm_start=False."
                 )
             yield self._mixture(rows.centre), self.lower_bound_
             return

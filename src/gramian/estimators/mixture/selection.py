@@ -74,7 +74,7 @@ def select_components(
 
     sizes = tuple(sorted(set(n_components)))
     if not sizes or sizes[0] < 1:
-        raise ValueError(f"n_components must be numbers of at least 1, got {sizes}.")
+        raise ValueError(f"n_components must be whole numbers >= 1, got {sizes}.")
     if criterion not in ("bic", "aic"):
         raise ValueError(f"criterion must be one of ('bic', 'aic'), got {criterion!r}.")
     rows = check_array(X, dtype=[np.float64, np.float32])

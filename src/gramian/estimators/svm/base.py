@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from numbers import Integral, Real
@@ -236,7 +236,51 @@ class FeatureMatrix:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class SupportVectorMachine(SupportVectorExpansion):
-    """Parameters and set-up of a fit; a subclass defines its optimisation problem. Not for direct use."""
+    """Parameters and set-up of a fit; a subclass defines its optimisation problem. Not for direct use.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        A gramian kernel, a name that scikit-learn knows, ``"precomputed"``, or a function of two matrices.
+    degree : int, default=3
+        Degree of the polynomial kernel.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Inverse width of the named kernels: ``"scale"`` is 1 / (d var(X)), ``"auto"`` is 1 / d.
+    coef0 : float, default=0.0
+        Constant term of the polynomial and sigmoid kernels.
+    tol : float, default=1e-3
+        Bound on the worst KKT violation and on the relative duality gap.
+    shrinking : bool, default=True
+        Whether to set aside variables that stay at a bound, when the kernel rows do not fit the cache.
+    cache_size : float, default=200
+        Megabytes of kernel rows to cache at most; kernels that are cheap to recompute use at most 256. On a GPU,
+        ``memory`` is the limit instead.
+    verbose : bool, default=False
+        Whether to show progress: steps, duality gap and violation.
+    max_iter : int, default=-1
+        Limit on pair steps; -1 for no limit.
+    approximation : map or None, default=None
+        ``Nystroem`` or another map ψ: the machine, and its certificate, are then those of the kernel ``<ψ(x), ψ(z)>``.
+    max_time : float or None, default=None
+        Time limit in seconds.
+    n_jobs : int or None, default=None
+        Threads; by default all cores.
+    memory : int, str or None, default=None
+        Bytes for tiles of the kernel matrix in ``predict``.
+    device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
+        A GPU that computes kernel rows (``pip install '.[gpu]'``), with ``"auto"`` if it can. Not saved with the model.
+
+    Attributes
+    ----------
+    support_vectors_ : array or CSR of shape (s, d)
+        The support vectors; empty for a precomputed kernel and with ``approximation``.
+    fit_status_ : int
+        0 if the fit converged, else 1.
+    shape_fit_ : tuple of int
+        Shape of the training rows.
+    approximation_ : estimator
+        The fitted map, if ``approximation`` is given.
+    """
 
     kernel: Any = "rbf"
     degree: int = 3
@@ -369,6 +413,19 @@ class SupportVectorMachine(SupportVectorExpansion):
         return gram if lost <= NARROW_LOSS * np.abs(exact).max() else None
 
     @classmethod
+    def _fit_path(cls, machines: Sequence[Any], X: Any, y: Any = None, sample_weight: Any = None) -> None:
+        """Fit machines that differ only in ``_along`` on shared kernel rows, each warm-started from the one before."""
+        for machine in machines:
+            machine._validate_params()
+        strictest = max(machines, key=lambda machine: getattr(machine, "C", 1.0))  # needs the most precise kernel rows
+        prepared = strictest._set_up(X, y, sample_weight)
+        found = {name: value for name, value in vars(strictest).items() if name.endswith("_") or name in FOUND}
+        start: Any = None
+        for machine, growth in cls._in_turn(machines):
+            vars(machine).update(found)
+            start = machine._learn(prepared, start(growth) if growth else None)
+
+    @classmethod
     def _in_turn(cls, machines: Any) -> Iterator[tuple[Any, float]]:
         """Machines by ascending C, each with the ratio of its C to the previous one; 0 for a cold start.
 
@@ -382,15 +439,6 @@ class SupportVectorMachine(SupportVectorExpansion):
             growth = machine.C / last
             yield machine, growth if math.isfinite(growth) and getattr(machine, "fit_intercept", True) else 0.0
             last = machine.C
-
-    def _attributes(self) -> dict[str, Any]:
-        """The attributes set by a set-up, to be copied to machines that share it."""
-        return {name: value for name, value in vars(self).items() if name.endswith("_") or name in FOUND}
-
-    @staticmethod
-    def _strictest(machines: Any) -> Any:
-        """The machine that needs the most precise kernel rows: the one with the largest C."""
-        return max(machines, key=lambda machine: getattr(machine, "C", 1.0))
 
     def _solver_options(self) -> dict[str, Any]:
         return {"tol": self.tol, "max_iter": self.max_iter, "shrinking": self.shrinking}

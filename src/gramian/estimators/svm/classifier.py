@@ -18,6 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from gramian.certificates import Certificate
 from gramian.estimators.base import NYSTROEM, restored_on_failure, row_weights, validated
+from gramian.estimators.docstrings import documented
 from gramian.estimators.duality import FittedTo, HardMargin, Program
 from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, Training, kinds
 from gramian.estimators.svm.expansion import Vector
@@ -95,10 +96,9 @@ class Machines:
         certificates, convex = [s.certificate for s in solutions], all(s.convex for s in solutions)
         return cls(batch, beta, values, scales, biases, certificates, convex, each)
 
-    def start(self, growth: float) -> Start | None:
-        """Return where to start if C grows by a factor; None for a cold start."""
-        batch = self.batch
-        return start_of(batch.task, self.beta, self.values, growth, batch.edges[:-1]) if growth else None
+    def start(self, growth: float) -> Start:
+        """Return where to start if C grows by a factor."""
+        return start_of(self.batch.task, self.beta, self.values, growth, self.batch.edges[:-1])
 
 
 class Pairs:
@@ -108,11 +108,11 @@ class Pairs:
     with another class serve one pair only. Pairs without a common class share nothing and are solved in parallel.
     """
 
-    def __init__(self, training: Training, sizes: Any, budget: float, weight: Vector) -> None:
+    def __init__(self, X: Any, training: Training, sizes: Any, budget: float, weight: Vector) -> None:
         # With fewer than four classes any two pairs have a common class, so threads compute kernel rows instead.
         self.workers = training.rows.workers if len(sizes) > 3 else 1
         self.kernel_rows = training.rows.on(1) if self.workers > 1 else training.rows
-        self.training, self.weight = training, weight
+        self.X, self.training, self.weight = X, training, weight
         edges = np.cumsum([0, *sizes])
         self.blocks = [slice(int(a), int(b)) for a, b in pairwise(edges)]
         self.budget = budget
@@ -161,15 +161,15 @@ class Pairs:
             rows.whole = None
         return Pair(pair, task, solve(task, rows, **options))
 
-    def solve_together(
-        self, make: Callable[[Pairs], Batch | None], *, tol: float, max_iter: int, shrinking: bool
-    ) -> Answers | None:
-        """Solve all pairs together on one dense matrix, if it is small."""
+    @property
+    def dense(self) -> Vector | None:
+        """The whole kernel matrix, if it is small enough to solve all pairs on it together."""
         rows = self.training.rows
-        K = rows.whole if len(self.classes) > 1 else rows.alone
-        batch = None if K is None else make(self)
-        if K is None or batch is None:
-            return None
+        return rows.whole if len(self.classes) > 1 else rows.alone
+
+    def solve_together(self, K: Vector, batch: Batch, tol: float, max_iter: int) -> Answers:
+        """Solve all pairs together on the whole kernel matrix."""
+        rows = self.training.rows
         found = solve_dense(K, batch, tol, rows.rounding, POLISHED, max_iter, rows.workers)
         self.dense_failed = len(self.classes) == 1 and not found.met[0]
         return found
@@ -214,9 +214,58 @@ def rounds(k: int) -> list[list[Classes]]:
     return found
 
 
+@documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class Classifier(OneVsOne):
-    """Base class of SVC and NuSVC: one machine per pair of classes. Not for direct use."""
+    """Base class of SVC and NuSVC: one machine per pair of classes. Not for direct use.
+
+    Parameters
+    ----------
+    probability : bool or "consistent", default=False
+        Whether to learn probabilities, by Platt's sigmoid on stratified folds. With ``"consistent"``, ``predict`` is
+        always the class of the largest probability; with ``True`` the two may differ, as in scikit-learn.
+    class_weight : dict, "balanced" or None, default=None
+        Factors on C by class; ``"balanced"`` gives every class the same total.
+    decision_function_shape : {"ovr", "ovo"}, default="ovr"
+        One decision value per class, or per pair of classes.
+    break_ties : bool, default=False
+        Whether votes that tie are decided by the "ovr" decision values.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the folds for probabilities.
+    max_iter : int, default=-1
+        Limit on pair steps for each pair of classes; -1 for no limit.
+    {those of SupportVectorMachine}
+
+    Attributes
+    ----------
+    classes_ : array of shape (k,)
+        The labels.
+    class_weight_ : array of shape (k,)
+        Factors on C.
+    support_ : array of shape (s,)
+        Indices of the support vectors among the training rows, class by class.
+    dual_coef_ : array or CSR of shape (k - 1, s)
+        Their coefficients, as scikit-learn lays them out.
+    intercept_ : array of shape (k (k - 1) / 2,)
+        The biases.
+    certificate_ : Certificate
+        Primal and dual value, relative gap, worst KKT violation, for the worst pair of classes.
+    certificates_ : list of Certificate
+        Certificates of all pairs.
+    kinds_ : array of shape (n,)
+        ``"peripheral"``, ``"margin"`` or ``"violator"`` for every training row; over several pairs, the most serious.
+    multipliers_ : array of shape (n,), or (n, k (k - 1) / 2) for more than two classes
+        The multipliers λ >= 0 of every training row.
+    margin_ : float or array of shape (k (k - 1) / 2,)
+        1/‖w‖, the distance from boundary to margin in feature space.
+    n_iter_ : array of shape (k (k - 1) / 2,)
+        Pair steps taken.
+    coef_ : array of shape (k (k - 1) / 2, m)
+        Weights of the inputs for ``kernel="linear"``; with ``approximation``, of the map's features.
+    probA_, probB_ : array of shape (k (k - 1) / 2,)
+        Parameters of Platt's sigmoids; empty without probabilities.
+    {those of SupportVectorMachine}
+    """
 
     probability: bool | str = False
     class_weight: Any = None
@@ -273,11 +322,10 @@ class Classifier(OneVsOne):
             The fitted estimator.
         """
         with restored_on_failure(self):
-            X, pairs = self._set_up(X, y, sample_weight)
-            self._learn(X, pairs)
+            self._learn(self._set_up(X, y, sample_weight))
         return self
 
-    def _set_up(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Pairs]:
+    def _set_up(self, X: Any, y: Any, sample_weight: Any) -> Pairs:
         """Validate, order the rows by class, and make the row caches."""
         X, y = self._validated(X, y)
         labels = y.ndim == 1 and y.dtype.kind in "iubU"  # certainly class labels: skip the slow check
@@ -305,20 +353,7 @@ class Classifier(OneVsOne):
         self._check_symmetric(training.kernel, X)
         self.class_weight_ = self._class_weights(y, codes, training.weight)
         weight = training.weight * self.class_weight_[codes]
-        return X, Pairs(training, sizes, self.cache_size * MEGABYTE, weight)
-
-    @classmethod
-    def _fit_path(cls, machines: Sequence[Any], X: Any, y: Any = None, sample_weight: Any = None) -> None:
-        """Fit machines that differ only in ``_along`` on shared kernel rows, each warm-started from the one before."""
-        for machine in machines:
-            machine._validate_params()
-        strictest = cls._strictest(machines)
-        X, pairs = strictest._set_up(X, y, sample_weight)
-        learned = strictest._attributes()
-        last: Machines | None = None
-        for machine, growth in cls._in_turn(machines):
-            vars(machine).update(learned)
-            last = machine._learn(X, pairs, last and last.start(growth))
+        return Pairs(X, training, sizes, self.cache_size * MEGABYTE, weight)
 
     def _class_weights(self, y: Any, codes: NDArray[np.intp], weight: Vector) -> Vector:
         if self.class_weight is None:
@@ -329,24 +364,25 @@ class Classifier(OneVsOne):
             return np.asarray(totals.sum() / (len(totals) * totals))
         return np.asarray(compute_class_weight(self.class_weight, classes=self.classes_, y=y))
 
-    def _learn(self, X: Any, pairs: Pairs, start: Start | None = None) -> Machines:
-        """Solve every pair, then set the fitted attributes."""
+    def _learn(self, pairs: Pairs, start: Start | None = None) -> Callable[[float], Start]:
+        """Solve every pair and set the fitted attributes; return where to start if C grows by a factor."""
         self._check_feasible(pairs)
         options, limit = self._solver_options(), Clock(self.max_time)
         with progress(self.verbose, type(self).__name__) as tick:
-            found: Answers | None = None
-            if tick is silent and self.max_time is None:  # progress and time limits need pair-by-pair solves
-                found = pairs.solve_together(lambda pairs: self._batch(pairs, start), **options)
+            together = tick is silent and self.max_time is None  # progress and time limits need pair-by-pair solves
+            K = pairs.dense if together else None
+            batch = None if K is None else self._batch(pairs, start)
+            found = None if K is None or batch is None else pairs.solve_together(K, batch, self.tol, self.max_iter)
             if found is not None and self._immediate and found.met.all() and np.all(found.scales > 0):
                 figures = found.scales, found.biases, found.certificates()
                 machines = Machines(found.batch, found.beta, found.values, *figures)
             else:
                 machines = self._one_by_one(pairs, pairs.solved(found), start, limit, {"tick": tick, **options})
             sigmoids = self._sigmoids(pairs, limit, options) if self.probability not in (False, "deprecated") else []
-        self._keep_machines(X, pairs, machines)
+        self._keep_machines(pairs, machines)
         self.probA_, self.probB_ = np.array(sigmoids, dtype=np.float64).reshape(-1, 2).T
         self._report(machines.certificates, machines.convex)
-        return machines
+        return machines.start
 
     def _one_by_one(
         self, pairs: Pairs, first: dict[Classes, Pair], start: Start | None, limit: Clock, options: dict[str, Any]
@@ -412,7 +448,7 @@ class Classifier(OneVsOne):
             programs.append(Program(own, times, loss, signs, w, beta, b, -beta, sign=-signs, intercept=free))
         return programs
 
-    def _keep_machines(self, X: Any, pairs: Pairs, machines: Machines) -> None:
+    def _keep_machines(self, pairs: Pairs, machines: Machines) -> None:
         training, blocks, k = pairs.training, pairs.blocks, len(self.classes_)
         dual = np.zeros((k - 1, training.kept.size))
         kind = np.zeros(training.kept.size, dtype=np.intp)
@@ -423,7 +459,7 @@ class Classifier(OneVsOne):
         used = np.flatnonzero(dual.any(axis=0))
         self._n_support = np.diff(np.searchsorted(used, [0, *(block.stop for block in blocks)])).astype(np.int32)
         sign = -1.0 if k == 2 else 1.0
-        self._keep(X, training, used, sign * dual[:, used], kind)
+        self._keep(pairs.X, training, used, sign * dual[:, used], kind)
         self.intercept_ = sign * machines.biases
         self.n_iter_ = np.array([c.iterations for c in machines.certificates], dtype=np.int32)
         # 1/‖w‖, the distance from the boundary to the margin in feature space.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from numbers import Real
 from typing import Any, Self
 
@@ -17,6 +18,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from gramian.data.blocks import by_blocks
 from gramian.estimators.base import NYSTROEM, restored_on_failure, row_weights, validated
+from gramian.estimators.docstrings import documented
 from gramian.estimators.duality import Array, Below, FittedTo, HardTube, Program
 from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, Training, kinds
 from gramian.estimators.svm.expansion import Vector, dense
@@ -45,7 +47,27 @@ class Prepared:
     caches: Any
 
 
+@documented
 class _Single(SupportVectorMachine):
+    """Base class of the machines with one function. Not for direct use.
+
+    Attributes
+    ----------
+    support_ : array of shape (s,)
+        Indices of the support vectors among the training rows.
+    dual_coef_ : array or CSR of shape (1, s)
+        Their coefficients.
+    intercept_ : array of shape (1,)
+        The bias.
+    certificate_ : Certificate
+        Primal and dual value, relative gap, worst KKT violation.
+    n_iter_ : int
+        Pair steps taken.
+    coef_ : array of shape (1, m)
+        Weights of the inputs for ``kernel="linear"``; with ``approximation``, of the map's features.
+    {those of SupportVectorMachine}
+    """
+
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
         """Return validated rows and targets."""
         raise NotImplementedError
@@ -65,21 +87,8 @@ class _Single(SupportVectorMachine):
         caches = training.rows.caches([slice(0, training.kept.size)], self.cache_size * MEGABYTE)
         return Prepared(X, y, training, caches)
 
-    @classmethod
-    def _fit_path(cls, machines: Sequence[Any], X: Any, y: Any = None, sample_weight: Any = None) -> None:
-        """Fit machines that differ only in ``_along`` on shared kernel rows, each warm-started from the one before."""
-        for machine in machines:
-            machine._validate_params()
-        strictest = cls._strictest(machines)
-        prepared = strictest._set_up(X, y, sample_weight)
-        learned = strictest._attributes()
-        last: Any = ()
-        for machine, growth in cls._in_turn(machines):
-            vars(machine).update(learned)
-            last = machine._learn(prepared, start_of(last[0], last[1].beta, last[1].values, growth) if growth else None)
-
-    def _learn(self, prepared: Prepared, start: Start | None = None) -> tuple[Task, Solution]:
-        """Solve the task on all rows and set the fitted attributes."""
+    def _learn(self, prepared: Prepared, start: Start | None = None) -> Callable[[float], Start]:
+        """Solve the task on all rows and set the fitted attributes; return where to start if C grows by a factor."""
         X, training = prepared.X, prepared.training
         task = self._task(prepared.y[training.kept], training, start)
         with progress(self.verbose, type(self).__name__) as tick:
@@ -95,7 +104,7 @@ class _Single(SupportVectorMachine):
         self.n_iter_ = solution.certificate.iterations
         self._learned(solution)
         self._report([solution.certificate], solution.convex)
-        return task, solution
+        return partial(start_of, task, solution.beta, solution.values)
 
     def _signed_multipliers(self) -> Vector:
         """The coefficients of all training rows, zero for rows that are not support vectors: → (n,)."""
@@ -105,7 +114,19 @@ class _Single(SupportVectorMachine):
         return beta
 
 
+@documented
 class _Regressor(RegressorMixin, _Single):
+    """Base class of SVR and NuSVR. Not for direct use.
+
+    Attributes
+    ----------
+    kinds_ : array of shape (n,)
+        ``"peripheral"``, ``"margin"`` or ``"violator"`` for every training row: inside the tube, on it, outside.
+    multipliers_ : array of shape (n, 2)
+        The multipliers λ >= 0 of every training row: of ``y - f <= ε + ξ`` and of ``f - y <= ε + ξ``.
+    {those of _Single}
+    """
+
     _over_blocks = f"KernelMachineRegressor('epsilon_insensitive', lam=1/(n C), {NYSTROEM})"
 
     @parameters_checked
@@ -185,6 +206,7 @@ class _Regressor(RegressorMixin, _Single):
         return narrow(self._single(X) + self.intercept_[0], X)
 
 
+@documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class SVR(_Regressor):
     """Support vector regression: ``½‖w‖² + C Σ max(0, |y_i - f(x_i)| - ε)``.
@@ -194,66 +216,15 @@ class SVR(_Regressor):
 
     Parameters
     ----------
-    kernel : Kernel, str or callable, default="rbf"
-        A gramian kernel, a name that scikit-learn knows, ``"precomputed"``, or a function of two matrices.
-    degree : int, default=3
-        Degree of the polynomial kernel.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Inverse width of the named kernels: ``"scale"`` is 1 / (d var(X)), ``"auto"`` is 1 / d.
-    coef0 : float, default=0.0
-        Constant term of the polynomial and sigmoid kernels.
-    tol : float, default=1e-3
-        Bound on the worst KKT violation and on the relative duality gap.
     C : float, default=1.0
         The price of slack; with ``inf`` every target has to lie in the tube.
     epsilon : float, default=0.1
         Half the width of the tube that costs nothing.
-    shrinking : bool, default=True
-        Whether to set aside variables that stay at a bound, when the kernel rows do not fit the cache.
-    cache_size : float, default=200
-        Megabytes of kernel rows to cache at most; kernels that are cheap to recompute use at most 256. On a GPU,
-        ``memory`` is the limit instead.
-    verbose : bool, default=False
-        Whether to show progress: steps, duality gap and violation.
-    max_iter : int, default=-1
-        Limit on pair steps; -1 for no limit.
-    approximation : map or None, default=None
-        ``Nystroem`` or another map ψ: the machine, and its certificate, are then those of the kernel ``<ψ(x), ψ(z)>``.
-    max_time : float or None, default=None
-        Time limit in seconds.
-    n_jobs : int or None, default=None
-        Threads; by default all cores.
-    memory : int, str or None, default=None
-        Bytes for tiles of the kernel matrix in ``predict``.
-    device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU that computes kernel rows (``pip install '.[gpu]'``), with ``"auto"`` if it can. Not saved with the model.
+    {those of SupportVectorMachine}
 
     Attributes
     ----------
-    support_ : array of shape (s,)
-        Indices of the support vectors among the training rows.
-    support_vectors_ : array or CSR of shape (s, d)
-        The support vectors; empty for a precomputed kernel and with ``approximation``.
-    dual_coef_ : array or CSR of shape (1, s)
-        Their coefficients.
-    intercept_ : array of shape (1,)
-        The bias.
-    certificate_ : Certificate
-        Primal and dual value, relative gap, worst KKT violation.
-    kinds_ : array of shape (n,)
-        ``"peripheral"``, ``"margin"`` or ``"violator"`` for every training row: inside the tube, on it, outside.
-    multipliers_ : array of shape (n, 2)
-        The multipliers λ >= 0 of every training row: of ``y - f <= ε + ξ`` and of ``f - y <= ε + ξ``.
-    n_iter_ : int
-        Pair steps taken.
-    fit_status_ : int
-        0 if the fit converged, else 1.
-    shape_fit_ : tuple of int
-        Shape of the training rows.
-    approximation_ : estimator
-        The fitted map, if ``approximation`` is given.
-    coef_ : array of shape (1, m)
-        Weights of the inputs for ``kernel="linear"``; with ``approximation``, of the map's features.
+    {those of _Regressor}
 
     Examples
     --------
@@ -294,6 +265,7 @@ class SVR(_Regressor):
         return self.epsilon
 
 
+@documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class NuSVR(_Regressor):
     """Support vector regression that fits the width of its tube: at most a fraction ν of the rows lies outside it.
@@ -304,64 +276,13 @@ class NuSVR(_Regressor):
         Upper bound on the share of rows outside the tube, lower bound on the share of support vectors.
     C : float, default=1.0
         The price of slack.
-    kernel : Kernel, str or callable, default="rbf"
-        A gramian kernel, a name that scikit-learn knows, ``"precomputed"``, or a function of two matrices.
-    degree : int, default=3
-        Degree of the polynomial kernel.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Inverse width of the named kernels: ``"scale"`` is 1 / (d var(X)), ``"auto"`` is 1 / d.
-    coef0 : float, default=0.0
-        Constant term of the polynomial and sigmoid kernels.
-    shrinking : bool, default=True
-        Whether to set aside variables that stay at a bound, when the kernel rows do not fit the cache.
-    tol : float, default=1e-3
-        Bound on the worst KKT violation and on the relative duality gap.
-    cache_size : float, default=200
-        Megabytes of kernel rows to cache at most; kernels that are cheap to recompute use at most 256. On a GPU,
-        ``memory`` is the limit instead.
-    verbose : bool, default=False
-        Whether to show progress: steps, duality gap and violation.
-    max_iter : int, default=-1
-        Limit on pair steps; -1 for no limit.
-    approximation : map or None, default=None
-        ``Nystroem`` or another map ψ: the machine, and its certificate, are then those of the kernel ``<ψ(x), ψ(z)>``.
-    max_time : float or None, default=None
-        Time limit in seconds.
-    n_jobs : int or None, default=None
-        Threads; by default all cores.
-    memory : int, str or None, default=None
-        Bytes for tiles of the kernel matrix in ``predict``.
-    device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU that computes kernel rows (``pip install '.[gpu]'``), with ``"auto"`` if it can. Not saved with the model.
+    {those of SupportVectorMachine}
 
     Attributes
     ----------
-    support_ : array of shape (s,)
-        Indices of the support vectors among the training rows.
-    support_vectors_ : array or CSR of shape (s, d)
-        The support vectors; empty for a precomputed kernel and with ``approximation``.
-    dual_coef_ : array or CSR of shape (1, s)
-        Their coefficients.
-    intercept_ : array of shape (1,)
-        The bias.
     epsilon_ : float
         Half the width of the tube found.
-    certificate_ : Certificate
-        Primal and dual value, relative gap, worst KKT violation.
-    kinds_ : array of shape (n,)
-        ``"peripheral"``, ``"margin"`` or ``"violator"`` for every training row.
-    multipliers_ : array of shape (n, 2)
-        The multipliers λ >= 0 of every training row: of ``y - f <= ε + ξ`` and of ``f - y <= ε + ξ``.
-    n_iter_ : int
-        Pair steps taken.
-    fit_status_ : int
-        0 if the fit converged, else 1.
-    shape_fit_ : tuple of int
-        Shape of the training rows.
-    approximation_ : estimator
-        The fitted map, if ``approximation`` is given.
-    coef_ : array of shape (1, m)
-        Weights of the inputs for ``kernel="linear"``; with ``approximation``, of the map's features.
+    {those of _Regressor}
 
     Examples
     --------
@@ -393,72 +314,28 @@ class NuSVR(_Regressor):
         return float(self.epsilon_)
 
 
+@documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class OneClassSVM(OutlierMixin, _Single):
     """Novelty detection: the half-space of feature space farthest from the origin that holds a share 1 - ν of the rows.
 
     Parameters
     ----------
-    kernel : Kernel, str or callable, default="rbf"
-        A gramian kernel, a name that scikit-learn knows, ``"precomputed"``, or a function of two matrices.
-    degree : int, default=3
-        Degree of the polynomial kernel.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Inverse width of the named kernels: ``"scale"`` is 1 / (d var(X)), ``"auto"`` is 1 / d.
-    coef0 : float, default=0.0
-        Constant term of the polynomial and sigmoid kernels.
-    tol : float, default=1e-3
-        Bound on the worst KKT violation and on the relative duality gap.
     nu : float, default=0.5
         Upper bound on the share of outliers, lower bound on the share of support vectors.
-    shrinking : bool, default=True
-        Whether to set aside variables that stay at a bound, when the kernel rows do not fit the cache.
-    cache_size : float, default=200
-        Megabytes of kernel rows to cache at most; kernels that are cheap to recompute use at most 256. On a GPU,
-        ``memory`` is the limit instead.
-    verbose : bool, default=False
-        Whether to show progress: steps, duality gap and violation.
-    max_iter : int, default=-1
-        Limit on pair steps; -1 for no limit.
-    approximation : map or None, default=None
-        ``Nystroem`` or another map ψ: the machine, and its certificate, are then those of the kernel ``<ψ(x), ψ(z)>``.
-    max_time : float or None, default=None
-        Time limit in seconds.
-    n_jobs : int or None, default=None
-        Threads; by default all cores.
-    memory : int, str or None, default=None
-        Bytes for tiles of the kernel matrix in ``predict``.
-    device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU that computes kernel rows (``pip install '.[gpu]'``), with ``"auto"`` if it can. Not saved with the model.
+    {those of SupportVectorMachine}
 
     Attributes
     ----------
-    support_ : array of shape (s,)
-        Indices of the support vectors among the training rows.
-    support_vectors_ : array or CSR of shape (s, d)
-        The support vectors; empty for a precomputed kernel and with ``approximation``.
-    dual_coef_ : array or CSR of shape (1, s)
-        Their coefficients.
     intercept_ : array of shape (1,)
         Minus the offset.
     offset_ : array of shape (1,)
         ``decision_function = score_samples - offset_``.
-    certificate_ : Certificate
-        Primal and dual value, relative gap, worst KKT violation.
     kinds_ : array of shape (n,)
         ``"peripheral"``, ``"margin"`` or ``"violator"`` for every training row: inside, on the edge, outside.
     multipliers_ : array of shape (n,)
         The multipliers λ >= 0 of every training row.
-    n_iter_ : int
-        Pair steps taken.
-    fit_status_ : int
-        0 if the fit converged, else 1.
-    shape_fit_ : tuple of int
-        Shape of the training rows.
-    approximation_ : estimator
-        The fitted map, if ``approximation`` is given.
-    coef_ : array of shape (1, m)
-        Weights of the inputs for ``kernel="linear"``; with ``approximation``, of the map's features.
+    {those of _Single}
 
     Examples
     --------

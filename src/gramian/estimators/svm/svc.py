@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
+from gramian.estimators.docstrings import documented
 from gramian.estimators.svm.classifier import EVERYBODY, Classes, Classifier, Machines, Members, Pair, Pairs
 from gramian.estimators.svm.expansion import Vector
 from gramian.solvers.svm import tasks as svm_tasks
@@ -24,6 +25,7 @@ SHOWN = 10
 """Number of conflicting rows listed in an error message."""
 
 
+@documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class SVC(Classifier):
     """Support vector classification: ``½‖w‖² + C Σ max(0, 1 - y_i f(x_i))``.
@@ -39,83 +41,11 @@ class SVC(Classifier):
     fit_intercept : bool, default=True
         Whether the machine has a bias. Without one the boundary is ``<w, ψ(x)> = 0``, the multipliers need not balance,
         and ``intercept_`` is zero.
-    kernel : Kernel, str or callable, default="rbf"
-        A gramian kernel, a name that scikit-learn knows, ``"precomputed"``, or a function of two matrices.
-    degree : int, default=3
-        Degree of the polynomial kernel.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Inverse width of the named kernels: ``"scale"`` is 1 / (d var(X)), ``"auto"`` is 1 / d.
-    coef0 : float, default=0.0
-        Constant term of the polynomial and sigmoid kernels.
-    shrinking : bool, default=True
-        Whether to set aside variables that stay at a bound, when the kernel rows do not fit the cache.
-    probability : bool or "consistent", default=False
-        Whether to learn probabilities, by Platt's sigmoid on stratified folds. With ``"consistent"``, ``predict`` is
-        always the class of the largest probability; with ``True`` the two may differ, as in scikit-learn.
-    tol : float, default=1e-3
-        Bound on the worst KKT violation and on the relative duality gap.
-    cache_size : float, default=200
-        Megabytes of kernel rows to cache at most; kernels that are cheap to recompute use at most 256. On a GPU,
-        ``memory`` is the limit instead.
-    class_weight : dict, "balanced" or None, default=None
-        Factors on C by class; ``"balanced"`` gives every class the same total.
-    verbose : bool, default=False
-        Whether to show progress: steps, duality gap and violation.
-    max_iter : int, default=-1
-        Limit on pair steps for each pair of classes; -1 for no limit.
-    decision_function_shape : {"ovr", "ovo"}, default="ovr"
-        One decision value per class, or per pair of classes.
-    break_ties : bool, default=False
-        Whether votes that tie are decided by the "ovr" decision values.
-    random_state : int, RandomState, Generator or None, default=None
-        Seed of the folds for probabilities.
-    approximation : map or None, default=None
-        ``Nystroem`` or another map ψ: the machine, and its certificate, are then those of the kernel ``<ψ(x), ψ(z)>``.
-    max_time : float or None, default=None
-        Time limit in seconds.
-    n_jobs : int or None, default=None
-        Threads; by default all cores.
-    memory : int, str or None, default=None
-        Bytes for tiles of the kernel matrix in ``predict``.
-    device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU that computes kernel rows (``pip install '.[gpu]'``), with ``"auto"`` if it can. Not saved with the model.
+    {those of Classifier}
 
     Attributes
     ----------
-    classes_ : array of shape (k,)
-        The labels.
-    class_weight_ : array of shape (k,)
-        Factors on C.
-    support_ : array of shape (s,)
-        Indices of the support vectors among the training rows, class by class.
-    support_vectors_ : array or CSR of shape (s, d)
-        The support vectors; empty for a precomputed kernel and with ``approximation``.
-    dual_coef_ : array or CSR of shape (k - 1, s)
-        Their coefficients, as scikit-learn lays them out.
-    intercept_ : array of shape (k (k - 1) / 2,)
-        The biases.
-    certificate_ : Certificate
-        Primal and dual value, relative gap, worst KKT violation, for the worst pair of classes.
-    certificates_ : list of Certificate
-        Certificates of all pairs.
-    kinds_ : array of shape (n,)
-        ``"peripheral"``, ``"margin"`` or ``"violator"`` for every training row; over several pairs, the most serious.
-    multipliers_ : array of shape (n,), or (n, k (k - 1) / 2) for more than two classes
-        The multipliers λ >= 0 of every training row.
-    margin_ : float or array of shape (k (k - 1) / 2,)
-        1/‖w‖, the distance from boundary to margin in feature space.
-    n_iter_ : array of shape (k (k - 1) / 2,)
-        Pair steps taken.
-    fit_status_ : int
-        0 if the fit converged, else 1.
-    shape_fit_ : tuple of int
-        Shape of the training rows.
-    approximation_ : estimator
-        The fitted map, if ``approximation`` is given.
-    coef_ : array of shape (k (k - 1) / 2, m)
-        Weights of the inputs for ``kernel="linear"``; with ``approximation``, of the map's features.
-    probA_, probB_ : array of shape (k (k - 1) / 2,)
-        Parameters of Platt's sigmoids; empty without probabilities.
+    {those of Classifier}
 
     Examples
     --------
@@ -200,6 +130,7 @@ def _hard(y: Vector, solve: Callable[[Task], Pair], pairs: Pairs) -> Pair:
     return replace(found, solution=replace(found.solution, vanished=True))
 
 
+@documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class NuSVC(Classifier):
     """Support vector classification with ν instead of C: at most a fraction ν of the rows are margin errors.
@@ -208,88 +139,20 @@ class NuSVC(Classifier):
     ----------
     nu : float, default=0.5
         Upper bound on the share of margin errors, lower bound on the share of support vectors.
-    kernel : Kernel, str or callable, default="rbf"
-        A gramian kernel, a name that scikit-learn knows, ``"precomputed"``, or a function of two matrices.
-    degree : int, default=3
-        Degree of the polynomial kernel.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Inverse width of the named kernels: ``"scale"`` is 1 / (d var(X)), ``"auto"`` is 1 / d.
-    coef0 : float, default=0.0
-        Constant term of the polynomial and sigmoid kernels.
-    shrinking : bool, default=True
-        Whether to set aside variables that stay at a bound, when the kernel rows do not fit the cache.
-    probability : bool or "consistent", default=False
-        Whether to learn probabilities, by Platt's sigmoid on stratified folds. With ``"consistent"``, ``predict`` is
-        always the class of the largest probability; with ``True`` the two may differ, as in scikit-learn.
-    tol : float, default=1e-3
-        Bound on the worst KKT violation and on the relative duality gap.
-    cache_size : float, default=200
-        Megabytes of kernel rows to cache at most; kernels that are cheap to recompute use at most 256. On a GPU,
-        ``memory`` is the limit instead.
     class_weight : dict, "balanced" or None, default=None
         Factors, by class, on the C equivalent to ν; ``"balanced"`` gives every class the same total.
-    verbose : bool, default=False
-        Whether to show progress: steps, duality gap and violation.
-    max_iter : int, default=-1
-        Limit on pair steps for each pair of classes; -1 for no limit.
-    decision_function_shape : {"ovr", "ovo"}, default="ovr"
-        One decision value per class, or per pair of classes.
-    break_ties : bool, default=False
-        Whether votes that tie are decided by the "ovr" decision values.
-    random_state : int, RandomState, Generator or None, default=None
-        Seed of the folds for probabilities.
-    approximation : map or None, default=None
-        ``Nystroem`` or another map ψ: the machine, and its certificate, are then those of the kernel ``<ψ(x), ψ(z)>``.
-    max_time : float or None, default=None
-        Time limit in seconds.
-    n_jobs : int or None, default=None
-        Threads; by default all cores.
-    memory : int, str or None, default=None
-        Bytes for tiles of the kernel matrix in ``predict``.
-    device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU that computes kernel rows (``pip install '.[gpu]'``), with ``"auto"`` if it can. Not saved with the model.
+    {those of Classifier}
 
     Attributes
     ----------
-    classes_ : array of shape (k,)
-        The labels.
     class_weight_ : array of shape (k,)
         Factors on the C equivalent to ν.
-    support_ : array of shape (s,)
-        Indices of the support vectors among the training rows, class by class.
-    support_vectors_ : array or CSR of shape (s, d)
-        The support vectors; empty for a precomputed kernel and with ``approximation``.
-    dual_coef_ : array or CSR of shape (k - 1, s)
-        Their coefficients, as scikit-learn lays them out.
-    intercept_ : array of shape (k (k - 1) / 2,)
-        The biases.
     nu_ : array of shape (k (k - 1) / 2,)
         ν of each pair, with a warning if it is not ``nu``: lower if a class has too few rows, higher if ``nu`` leaves
         no margin (only with more than two classes).
     C_ : array of shape (k (k - 1) / 2,)
         The C equivalent to ν: the coefficient of a row is at most C times its weight and that of its class.
-    certificate_ : Certificate
-        Primal and dual value, relative gap, worst KKT violation, for the worst pair of classes.
-    certificates_ : list of Certificate
-        Certificates of all pairs.
-    kinds_ : array of shape (n,)
-        ``"peripheral"``, ``"margin"`` or ``"violator"`` for every training row; over several pairs, the most serious.
-    multipliers_ : array of shape (n,), or (n, k (k - 1) / 2) for more than two classes
-        The multipliers λ >= 0 of every training row.
-    margin_ : float or array of shape (k (k - 1) / 2,)
-        1/‖w‖, the distance from boundary to margin in feature space.
-    n_iter_ : array of shape (k (k - 1) / 2,)
-        Pair steps taken.
-    fit_status_ : int
-        0 if the fit converged, else 1.
-    shape_fit_ : tuple of int
-        Shape of the training rows.
-    approximation_ : estimator
-        The fitted map, if ``approximation`` is given.
-    coef_ : array of shape (k (k - 1) / 2, m)
-        Weights of the inputs for ``kernel="linear"``; with ``approximation``, of the map's features.
-    probA_, probB_ : array of shape (k (k - 1) / 2,)
-        Parameters of Platt's sigmoids; empty without probabilities.
+    {those of Classifier}
 
     Examples
     --------
@@ -364,8 +227,8 @@ class NuSVC(Classifier):
             found = pairs.solve(pair, task, members, **options)
         return replace(found, price=price, nu=nu)
 
-    def _keep_machines(self, X: Any, pairs: Pairs, machines: Machines) -> None:
-        super()._keep_machines(X, pairs, machines)
+    def _keep_machines(self, pairs: Pairs, machines: Machines) -> None:
+        super()._keep_machines(pairs, machines)
         self.C_ = np.array([machine.price for machine in machines.each])
         self.nu_ = np.array([machine.nu for machine in machines.each])
         if raised := [machine for machine in machines.each if machine.nu > self.nu]:
