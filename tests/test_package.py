@@ -14,7 +14,7 @@ import pytest
 import gramian
 import laws
 
-TORCH = re.compile(r"gramian\.gram\.card(\..*)?")
+TORCH = re.compile(r"gramian\.gram\.gpu(\..*)?")
 """Modules that need torch, which is an extra."""
 MODULES = [m.name for m in pkgutil.walk_packages(gramian.__path__, "gramian.") if not TORCH.fullmatch(m.name)]
 
