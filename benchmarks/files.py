@@ -50,7 +50,7 @@ def calls() -> dict[str, Callable[[], Any]]:
         "GaussianProcessRegressor": lambda: gramian.GaussianProcessRegressor(noise="learn").fit(X, y),
         "logistic machine": lambda: machine("logistic").fit(X, labels),
         "machine over blocks": lambda: machine("logistic", approximation=nystroem, random_state=0).fit(
-            Blocks(X, target=labels)
+            Blocks(X, target=labels, client=False)
         ),
     }
 

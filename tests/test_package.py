@@ -1,6 +1,7 @@
 """What importing costs, what is documented, what the command says."""
 
 import importlib
+import importlib.util
 import inspect
 import pkgutil
 import re
@@ -171,3 +172,13 @@ def test_every_solver_has_tests_of_its_own():
     elsewhere = {Path("solution.py"), Path("mixture/on_card.py")}
     without = [m for m in modules if m not in elsewhere and not (tests / m.with_name(f"test_{m.name}")).exists()]
     assert not without
+
+
+def test_a_fit_passes_through_few_files():
+    """The table of ``python -m benchmarks.files``, which grows unseen if nobody counts."""
+    spec = importlib.util.spec_from_file_location("files", Path(__file__).parents[1] / "benchmarks" / "files.py")
+    table = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(table)
+    for name, call in table.calls().items():
+        call()  # imports and compiles
+        assert len(table.files_of(call)) <= table.MOST[name], name

@@ -37,14 +37,13 @@ def memory_budget(memory: int | float | str | None) -> int:
     """Return a memory budget in bytes."""
     if memory is None:
         return int(SHARE * available_memory())
+    count: Any = memory
     if isinstance(memory, str):
         match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", memory)
-        if not match or match[2].upper() not in _UNITS:
-            raise ValueError(f"memory must be a number of bytes or text such as '500MB' or '2GB', got {memory!r}.")
-        memory = float(match[1]) * _UNITS[match[2].upper()]
-    if isinstance(memory, bool) or not isinstance(memory, Real) or not 1 <= float(memory) < float("inf"):
-        raise ValueError(f"memory must be a positive number of bytes or text such as '500MB', got {memory!r}.")
-    return int(float(memory))
+        count = float(match[1]) * _UNITS.get(match[2].upper(), 0) if match else 0.0
+    if isinstance(count, bool) or not isinstance(count, Real) or not 1 <= float(count) < float("inf"):
+        raise ValueError(f"memory must be a positive number of bytes or text such as '500MB' or '2GB', got {memory!r}.")
+    return int(float(count))
 
 
 def available_memory() -> int:

@@ -251,7 +251,7 @@ class Function:
         white, first = self._white[1], {place: i for i, place in reversed(list(enumerate(_places(self.X))))}
         of_rows = np.broadcast_to(white + np.asarray(self.ridge), (len(self),))
         if (noise := self.noise) is None:
-            raise ValueError("every row had noise of its own, so that of a new observation is not known: noisy=False.")
+            raise ValueError("every row had noise of its own, so that of a new one is unknown; pass noisy=False.")
 
         def observed(squares: Any, weights: Any, rows: Any) -> Any:
             known = np.array([first.get(place, -1) for place in _places(rows)])

@@ -264,7 +264,28 @@ def test_conditionally_positive_definite_kernels_are_refused_elsewhere(model):
         model.fit(X, (y > 11).astype(float))
 
 
-@pytest.mark.parametrize("kernel", [ThinPlate() * RBF(), exp(Multiquadric()), ThinPlate() ** 2], ids=str)
+@pytest.mark.parametrize(
+    ("kernel", "trend"),
+    [
+        (ThinPlate().on(0, 1) + RBF(0.5).on(2), "linear"),
+        (2.0 * ThinPlate().metric([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), "linear"),
+        (Multiquadric().metric([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]), "constant"),
+    ],
+    ids=str,
+)
+def test_they_may_take_columns_and_linear_maps_of_the_inputs(kernel, trend):
+    rows, new = rng.uniform(0, 1, (n, 3)), rng.uniform(0, 1, (7, 3))
+    model = KernelInterpolator(kernel).fit(rows, y)
+    dual, beta = bordered(kernel(rows), of_kind(trend, rows), y)
+    assert model.trend_ == trend
+    assert np.allclose(model.predict(new), kernel(new, rows) @ dual + of_kind(trend, new) @ beta, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [ThinPlate() * RBF(), exp(Multiquadric()), ThinPlate() ** 2, ThinPlate().compose(np.sin)],
+    ids=str,
+)
 def test_products_of_them_are_no_kernels(kernel):
     with pytest.raises(ValueError, match="is not a kernel"):
         KernelInterpolator(kernel).fit(X, y)

@@ -17,7 +17,7 @@ from gramian.estimators.ridge import KernelRidge
 from gramian.features.nystrom import Nystroem
 from gramian.features.polynomial import PolynomialMap
 from gramian.gram.landmarks import RULES
-from gramian.kernels import RBF, Laplace, Spectrum
+from gramian.kernels import RBF, Laplace, Spectrum, White
 
 
 @pytest.mark.filterwarnings("ignore:n_components = 100 is more than")
@@ -43,6 +43,16 @@ def test_is_the_nystrom_formula(selection, rng):
     assert model.trace_error_ == pytest.approx(error, abs=1e-9)
     w = rng.standard_normal((12, 2))[: F.shape[1]]
     np.testing.assert_allclose(K_zm @ model.expansion(w), model.transform(Z) @ w, atol=1e-9)
+
+
+@pytest.mark.parametrize("selection", sorted(RULES))
+def test_features_of_the_rows_of_fit_have_no_white_noise_either(selection):
+    X = np.random.default_rng(0).standard_normal((60, 2))
+    model = Nystroem(RBF(1.0) + White(0.1), n_components=20, selection=selection, random_state=0)
+    F = model.fit_transform(X)
+    np.testing.assert_allclose(F, model.transform(X), atol=1e-12)
+    trace = model.kernel_.diag(X).sum()
+    np.testing.assert_allclose(model.trace_error_, 1.0 - np.sum(F**2) / trace, rtol=1e-9)
 
 
 def test_the_trace_error_is_that_of_the_rows_of_fit(rng):

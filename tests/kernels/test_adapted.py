@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import kernels as sk
 
-from gramian import GaussianProcessClassifier, GaussianProcessRegressor, KernelRidge
+from gramian import GaussianProcessClassifier, GaussianProcessRegressor, KernelMachineClassifier, KernelRidge
 from gramian.kernels import RBF, White, resolve
 from gramian.kernels.adapted import Adapted
 
@@ -40,6 +40,22 @@ class Letters(sk.GenericKernelMixin, sk.StationaryKernelMixin, sk.Kernel):
 
     def diag(self, X):
         return self.same * np.array([float(len(set(a))) for a in X])
+
+
+class Tanh(sk.Kernel):
+    """A similarity that is not positive semi-definite."""
+
+    def __init__(self):
+        pass
+
+    def __call__(self, X, Y=None, eval_gradient=False):
+        return np.tanh(X @ (X if Y is None else Y).T - 1.0)
+
+    def diag(self, X):
+        return np.diagonal(self(X))
+
+    def is_stationary(self):
+        return False
 
 
 KERNELS = [
@@ -103,6 +119,12 @@ def test_structured_inputs():
 
 def ours_ridge(K, values):
     return K @ np.linalg.solve(K + 0.1 * np.eye(len(K)), values)
+
+
+def test_a_similarity_that_is_not_positive_semi_definite_is_not_certified():
+    with pytest.warns(ConvergenceWarning, match="K is not positive semi-definite"):
+        model = KernelMachineClassifier("logistic", kernel=Tanh(), lam=1.0).fit(X, y > 0)
+    assert not model.certificate_.converged
 
 
 def test_wrong_shapes_are_named():

@@ -27,7 +27,7 @@ try:
     import pyarrow.json
     import pyarrow.parquet
 except ImportError as error:
-    raise ImportError('reading tables needs pyarrow: pip install ".[data]" in the clone') from error
+    raise ImportError('reading tables needs pyarrow: pip install ".[data]" in the clone.') from error
 
 BLOCK_ROWS = 65_536
 """Rows of a block."""

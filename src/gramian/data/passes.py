@@ -53,7 +53,7 @@ HELD_ROWS = 4096
 
 @dataclass(frozen=True)
 class Need:
-    """Which columns a pass needs; the others are not read."""
+    """The columns that a pass needs; the others are not read."""
 
     X: bool = True
     y: bool = True
@@ -179,7 +179,7 @@ Done = Callable[["Item"], None]
 class Item:
     """One block to work on."""
 
-    loader: Loader  # Where its rows come from
+    loader: Loader  # The source of its rows
     first: int  # The number of its first row
     rows: int  # How many rows
 

@@ -236,6 +236,8 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
             index, factor = np.zeros(1, dtype=np.intp), None
         elif among is not None:
             index, factor = among[index], None
+        if kernel.tells_copies:  # noise of a landmark with itself, which ``transform`` does not see
+            factor = None
         if self._keeps_size and self.tol is None and (more := rank - index.size) > 0:
             # K has a lower rank: add further rows as landmarks, with zero features.
             index = np.concatenate([index, np.setdiff1d(np.arange(X.shape[0]), index)[:more]])

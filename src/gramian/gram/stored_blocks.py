@@ -53,7 +53,7 @@ class StoredBlocks:
 
     @property
     def described(self) -> str:
-        """What is stored, in words."""
+        """A text that says how much is stored."""
         return f"{len(self._starts)} of {len(self._blocks)} blocks stored, {readable(self.nbytes)}"
 
     def _make(self, i: int, room: NDArray[Any]) -> NDArray[Any]:

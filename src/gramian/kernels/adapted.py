@@ -31,6 +31,7 @@ class Adapted(Kernel):
 
     theirs: Any
     buffers: ClassVar[int] = 3
+    definite: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "theirs", clone(self.theirs))

@@ -146,7 +146,7 @@ class Sum(Compound):
 
     left: Kernel
     right: Kernel
-    additive: ClassVar[bool] = True
+    keeps_order: ClassVar[bool] = True
     precedence: ClassVar[int] = 1
     buffers: ClassVar[int] = 2
 
@@ -230,7 +230,7 @@ class Scaled(Pointwise):
     factor: float = 1.0
     factor_bounds: Bounds = FREE
     may_be_zero: ClassVar[tuple[str, ...]] = ("factor",)
-    additive: ClassVar[bool] = True
+    keeps_order: ClassVar[bool] = True
     precedence: ClassVar[int] = 2
 
     def apply(self, k: Array) -> Array:

@@ -108,8 +108,8 @@ class Kernel(Tunable, FeatureSpace, SpectralMeasure):
     """Whether tiles are computed from the operands' tiles, which have exact values of an object with itself."""
     sparse: ClassVar[bool] = False
     """Whether the rows may be CSR; for a compound kernel, this depends on its operands."""
-    additive: ClassVar[bool] = False
-    """Whether it is a sum or a multiple of its operands."""
+    keeps_order: ClassVar[bool] = False
+    """Whether it is conditionally positive definite if its operands are: sums, multiples, linear maps of the inputs."""
     buffers: ClassVar[int] = 1
     """Number of tile-sized arrays alive at once while a tile is computed, ``out`` included; for memory budgets."""
     _elsewhere: ClassVar[dict[str, str]] = {}
@@ -299,10 +299,10 @@ class Kernel(Tunable, FeatureSpace, SpectralMeasure):
         inner = next((child for child in self.children if child.conditional_order), None)
         if inner is None:
             return 0
-        if not self.additive:
+        if not self.keeps_order:
             raise ValueError(
-                f"{self!r} is not a kernel: {inner!r} is conditionally positive definite, and only sums and multiples "
-                "of such kernels are so again."
+                f"{self!r} is not a kernel: {inner!r} is conditionally positive definite, and only their sums, "
+                "their multiples and these on columns or linear maps of the inputs are so again."
             )
         return max(child.conditional_order for child in self.children)
 

@@ -74,5 +74,5 @@ class Categorical(ConstantDiagonal):
 
 
 def _unequal(x: Array, z: Array) -> Any:
-    """Where the codes differ, one column after the other: (n, m) each."""
+    """Masks of the pairs whose codes differ, one column after the other: (n, m) each."""
     return (x[:, None, k] != z[None, :, k] for k in range(x.shape[1]))

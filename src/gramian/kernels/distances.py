@@ -29,7 +29,7 @@ SMALL_CELLS = 2**18
 SPARSE_COLUMNS = 4096
 """Up to this many columns, the rows of a tile may be made dense, and their differences taken."""
 SPARSE_LOSS = 1e-8
-"""The same error of wider rows above which they are refused."""
+"""Cancellation error above which wider sparse rows are refused."""
 NEAR = 1e-6
 """Squared distances below which kernels that are rough at zero take differences."""
 CELLS = 2**18

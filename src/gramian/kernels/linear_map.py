@@ -46,6 +46,7 @@ class Metric(Compound):
     L: tuple[tuple[float, ...], ...]
     L_bounds: Bounds = SIGNED
     parameters: ClassVar[tuple[str, ...]] = ()
+    keeps_order: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

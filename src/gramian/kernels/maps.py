@@ -291,6 +291,11 @@ class Composed(Compound):
                 )
         return Points((X,), a.ids, (a,)), Points((X if Y is None else Y,), b.ids, (b,))
 
+    @property
+    def keeps_order(self) -> bool:  # type: ignore[override]
+        """Whether polynomials of φ(x) are polynomials of x."""
+        return isinstance(self.phi, Columns)
+
     def _apply(self, k: Array) -> Array:
         return k
 

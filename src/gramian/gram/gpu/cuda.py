@@ -1,4 +1,4 @@
-"""The GPU that a user names: is it there, how much memory is free on it, how fast is it."""
+"""The GPU that a user names, found through torch: its free memory and its speed."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def _rows(to: Expression, start: str, side: Side) -> list[str]:
 
 
 def _held(to: Expression, depths: list[int], side: Side) -> list[str]:
-    """What is read before the loop, of the side that a program holds."""
+    """Lines before the loop that read the side that a program holds."""
     lines = [f"    {line}" for line in _rows(to, "start", side)]
     for q, (pair, depth) in enumerate(zip(to.pairs, depths, strict=True)):
         lines += _before(pair, q, depth, side)
@@ -179,7 +179,7 @@ class Sums:
 
 
 def _before(pair: Pair, q: int, depth: int, held: Side) -> list[str]:
-    """What is read before the loop, of the side that stays."""
+    """Lines before the loop that read the side that stays."""
     x, operand = f"{held.value}{q}", f"{held.operand}{q}"
     if pair.split:
         if depth > WHOLE:
@@ -227,7 +227,7 @@ def _inside(pair: Pair, q: int, depth: int, real: str, moving: Side) -> list[str
 
 
 def _term(pair: Pair, x: str, c: str, double: bool) -> str:
-    """What one input adds to a pair."""
+    """The term that one input adds to a pair."""
     if pair.kind == "inner":
         return f"{x} * {c}"
     difference = f"({x} - {c})"

@@ -250,4 +250,4 @@ WRITERS: dict[type[Kernel], Callable[..., str]] = {
     kernels.White: lambda kernel, A, B, path, to: to.number(0.0),  # the diagonal is added outside
     **dict.fromkeys(COMPOUNDS, _compound),
 }
-"""How each kernel is written; those of ``COMPOUNDS`` by their operands."""
+"""The writer of each kernel; those of ``COMPOUNDS`` are written by their operands."""

@@ -190,7 +190,7 @@ def by_kernel_values(
 
 @dataclass(frozen=True, eq=False)
 class _LeaveOneOut:
-    """What leave-one-out errors need: ``FᵀWF = V diag(s) Vᵀ``, ``VᵀFᵀWY``, and a unit for each target."""
+    """Sums for leave-one-out errors: ``FᵀWF = V diag(s) Vᵀ``, ``VᵀFᵀWY``, and a unit for each target."""
 
     lift: WorkerMap
     vectors: Array

@@ -126,7 +126,7 @@ class _Seen:
 
     @property
     def width(self) -> float:
-        """Of the envelope."""
+        """The width of the envelope."""
         return self.ask.width
 
 

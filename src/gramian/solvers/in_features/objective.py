@@ -23,7 +23,7 @@ SINGLE_LOSS, SINGLE_SHARE = 1e-7, 1e-3
 
 
 class Targets(Protocol):
-    """How the rows of a part become the targets of each function."""
+    """The targets of each function, made from the rows of a part."""
 
     @property
     def losses(self) -> tuple[Any, ...]:

@@ -156,7 +156,7 @@ def _bound_sums(part: Part, design: _Design) -> Sums:
 def _slope_sums(
     part: Part, design: _Design, kernel: Kernel, weights: Array, LC: Array | None, through_alpha: Array, mixing: Array
 ) -> Sums:
-    """What the rows add to the gradient; LC, the factor of C, only if they differ in their noise: else from a trace."""
+    """Terms of the gradient from some rows; LC, the factor of C, is needed only if rows differ in their noise."""
     phi, Y, D = design.of(part)
     X, t = wide(part.X), Y.shape[1]
     alpha = (Y - phi @ weights) / D

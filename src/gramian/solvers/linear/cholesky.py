@@ -49,7 +49,7 @@ class Factor:
 
     packed: Array  # (n, n): L in the lower triangle, diagonal included; A above it
     diagonal: Array  # (n,): The diagonal of A, without jitter
-    jitter: float  # What was added to it; zero if A was positive definite
+    jitter: float  # Added to the diagonal; zero if A was positive definite
 
     @property
     def n(self) -> int:

@@ -14,7 +14,7 @@ from gramian.resources import run, spans
 STRIP = 2048
 """Rows of F multiplied at a time; fixed, so that sums do not depend on the number of threads."""
 HARMLESS = 0.1
-"""How far rounding to single precision may move an eigenvalue, relative to μ."""
+"""The most that rounding to single precision may move an eigenvalue, relative to μ."""
 
 SAMPLE = 500
 """Rows from which the order of magnitude of the largest eigenvalue is estimated."""

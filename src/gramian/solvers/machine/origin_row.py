@@ -24,41 +24,33 @@ class AnchoredRows(Rows):
 
     @property
     def rounding(self) -> float:
-        """Rounding error of a kernel value, relative to the largest k(x, x)."""
         return self.rows.rounding
 
     @property
     def largest_square(self) -> int:
-        """How many objects ``square`` can take."""
         return self.rows.largest_square + 1
 
     @property
     def evicted(self) -> int:
-        """How many rows were evicted so far."""
         return self.rows.evicted
 
     def diagonal(self) -> NDArray[np.float64]:
-        """Return k(x, x) of every object: → (n + 1,)."""
         return np.append(self.rows.diagonal(), 0.0)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The precision of the rows."""
         return self.rows.dtype
 
     def square(self, objects: Index, out: NDArray[Any]) -> None:
-        """Write the kernel matrix of some objects, in ascending order: out (q, q)."""
         own = int(np.searchsorted(objects, self.size))
         out[own:], out[:, own:] = 0.0, 0.0
         self.rows.square(objects[:own], out[:own, :own])
 
     def add(self, objects: Index, weights: NDArray[np.float64], total: NDArray[np.float64]) -> None:
-        """Add Σ_k weights_k K[objects_k, :] to ``total``. weights (len(objects),), total (n + 1,)."""
         own = objects < self.size
         self.rows.add(objects[own], weights[own], total[: self.size])
 
     def exact(self, objects: Index, others: Index) -> NDArray[Any]:
-        """Return a block of the kernel in full precision: → (len(objects), len(others))."""
         up, across = np.flatnonzero(objects < self.size), np.flatnonzero(others < self.size)
         found = self.rows.exact(objects[up], others[across])
         out = np.zeros((objects.size, others.size), found.dtype)
@@ -66,10 +58,8 @@ class AnchoredRows(Rows):
         return out
 
     def exact_sum(self, objects: Index, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return Σ_k weights_k K[objects_k, :] in full precision. weights (len(objects),) → (n + 1,)."""
         own = objects < self.size
         return np.append(self.rows.exact_sum(objects[own], weights[own]), 0.0)
 
     def upgrade(self) -> bool:
-        """Go on in full precision."""
         return self.rows.upgrade()

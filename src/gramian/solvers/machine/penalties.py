@@ -32,7 +32,7 @@ NEEDS = {
     "ccp": ("value", "gradient", "convex_part", "concave_gradient"),
     "bundle": ("value", "gradient"),
 }
-"""What each solver needs of a loss."""
+"""Methods of a loss that each solver needs."""
 SEARCH = 60
 """The search for a multiplier solves at most this many squared problems."""
 FAR = 60.0
@@ -53,7 +53,7 @@ ROUNDS = 100
 
 @dataclass(frozen=True, eq=False)
 class Goal:
-    """What is minimised, by which solver, and how far."""
+    """The penalty and its strength, the solver, and when it may stop."""
 
     solver: str  # A key of ``NEEDS``
     penalty: Any = "squared"  # A name, or a custom penalty
@@ -239,7 +239,7 @@ class Found:
 
 @dataclass(frozen=True, eq=False)
 class Turn:
-    """How far the tangents of the concave part are from those at the current function."""
+    """The next step of the convex-concave procedure: the tangents at the current function, and what they change."""
 
     path: Path  # The convex problem with tangents at the function
     settled: bool  # Whether the tangents are those it was found with

@@ -62,6 +62,11 @@ class Problem:
         """The least scale of a gap."""
         return least_scale(self.fit, self.goal.intercept)
 
+    def certificate(self, primal: float, dual: float, violation: float, steps: int, why: str) -> Certificate:
+        """Return the certificate of a function whose objective, times ``total``, is between two numbers."""
+        scale, total, loss = self.least_scale, self.total, self.fit.loss
+        return gap_certificate(self.goal, primal, dual, scale, total, violation, steps, why, loss=loss)
+
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
@@ -136,9 +141,7 @@ class ExactPath(Path):
         return replace(self._found(replace(found.at, at=at)), slopes=found.slopes)
 
     def fitted(self, at: Found, by: Found, primal: float, dual: float, violation: float, multiplier: float) -> Fitted:
-        said = gap_certificate(
-            self.goal, primal, dual, self.p.least_scale, self.total, violation, by.at.steps, by.at.why, loss=self.loss
-        )
+        said = self.p.certificate(primal, dual, violation, by.at.steps, by.at.why)
         point: Any = by.slopes
         return Fitted(at.at.at, point.u, said, multiplier, by.at.why)
 
@@ -253,15 +256,9 @@ def certified(p: Problem, fitted: Fitted) -> Fitted:
         return fitted
     at = replace(fitted.at, values=p.predict(fitted.at.alpha))
     mu, done, known = fitted.multiplier * p.total, fitted.certificate, offers(p.fit.loss, "conjugate")
-
-    def certificate(dual: float, violation: float, why: str) -> Certificate:
-        return gap_certificate(
-            p.goal, primal, dual, p.least_scale, p.total, violation, done.iterations, why, loss=p.fit.loss
-        )
-
     with np.errstate(over="ignore", invalid="ignore"):
         primal = objective(p, at)
-        best, point, least = certificate(-np.inf, done.violation, ""), fitted.u, np.inf
+        best, point, least = p.certificate(primal, -np.inf, done.violation, done.iterations, ""), fitted.u, np.inf
         for u, Ku in _points(p, at, fitted.u, mu):
             dual, violation, share = primal, done.violation, 1.0
             if known:
@@ -270,7 +267,8 @@ def certified(p: Problem, fitted: Fitted) -> Fitted:
                 size, violation = _rest(u, Ku, at, mu)
                 dual = primal - size / (2.0 * mu)
             if abs(primal - dual) < least:
-                best, point, least = certificate(dual, violation, fitted.why), share * u, abs(primal - dual)
+                best = p.certificate(primal, dual, violation, done.iterations, fitted.why)
+                point, least = share * u, abs(primal - dual)
             if u.size > SMALL and least <= CLOSE * p.goal.tol * max(abs(primal), p.least_scale):
                 break
     steep = float(np.abs(p.fit.gradient(at.f)).sum()) / max(abs(primal), p.least_scale)
