@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from gramian import progress
 from gramian.compiled import compiled
 
@@ -32,6 +34,18 @@ def test_a_slower_machine_and_parts_of_the_time(monkeypatch):
     assert progress.Clock().share(0.5).left == float("inf")
     now[0] += 5.0
     assert clock.expired
+
+
+def test_a_solver_ends_by_time_or_by_steps(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: now[0])
+    clock, stopped = progress.Clock(max_time=2.0), threading.Event()
+    assert clock.ended(4, 5) == ""
+    assert clock.ended(5, 5) == "max_iter=5 was reached"
+    now[0] += 3.0
+    assert clock.ended(5, 5) == "max_time=2 s passed"
+    stopped.set()
+    assert progress.Clock(stop=stopped).ended(0, 5) == "interrupted"
 
 
 def test_numba_says_when_it_compiles(monkeypatch):

@@ -48,11 +48,8 @@ event.register("numba:compiler_lock", _Stopwatch())  # type: ignore[no-untyped-c
 event.register("numba:compile", ANNOUNCER)  # type: ignore[no-untyped-call]
 
 
-def compiled(*signatures: str, **options: Any) -> Callable[[Any], Any]:
-    """``numba.njit`` with a cache on disk, or without one where neither the package nor the home can be written to.
-
-    With signatures it is compiled for these types, once and at once, whatever the types of literals in a call.
-    """
+def compiled(**options: Any) -> Callable[[Any], Any]:
+    """``numba.njit`` with a cache on disk, or without one where neither the package nor the home can be written to."""
 
     def decorate(function: Any) -> Any:
         try:
@@ -64,10 +61,6 @@ def compiled(*signatures: str, **options: Any) -> Callable[[Any], Any]:
                 raise
             _warn_of_no_cache()
             made = njit(**options)(function)
-        for signature in signatures:
-            made.compile(signature)
-        if signatures:
-            made.disable_compile()
         return made
 
     return decorate

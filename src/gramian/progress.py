@@ -90,6 +90,12 @@ class Clock:
             return True
         return self.max_time is not None and self.seconds > self.max_time
 
+    def ended(self, steps: int, max_iter: int) -> str:
+        """Return which limit ends a solver after some steps: the time, the steps, or neither."""
+        if self.expired:
+            return "interrupted" if self.max_time is None else f"max_time={self.max_time:g} s passed"
+        return f"max_iter={max_iter} was reached" if steps >= max_iter else ""
+
 
 @dataclass(frozen=True)
 class Trace:

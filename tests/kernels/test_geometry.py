@@ -10,7 +10,21 @@ import pytest
 
 from gramian import KernelPCA, PolynomialMap
 from gramian.gram import Gram
-from gramian.kernels import RBF, Callable, Linear, Polynomial, Precomputed, Spectrum, White, from_dict, is_kernel
+from gramian.kernels import (
+    RBF,
+    Callable,
+    Linear,
+    Multiquadric,
+    Polynomial,
+    Precomputed,
+    Sigmoid,
+    Spectrum,
+    ThinPlate,
+    White,
+    from_dict,
+    is_kernel,
+    resolve,
+)
 
 K2 = Polynomial(2, offset=1.0)
 
@@ -91,3 +105,14 @@ def test_a_centred_kernel_is_a_value():
     np.testing.assert_allclose(sets([{1, 2}, {2}]), [[0.25, -0.25], [-0.25, 0.25]])
     with pytest.raises(TypeError, match="KernelCenterer"):
         Precomputed().centred(np.eye(2))
+
+
+def test_a_centred_kernel_says_of_itself_what_its_kernel_does(rows):
+    X, _ = rows
+    assert RBF(1.0).centred(X).definite
+    assert not Sigmoid().centred(X).definite
+    assert (RBF(1.0) + White(0.1)).centred(X).tells_copies
+    assert Multiquadric().centred(X).conditional_order == 0
+    assert is_kernel(Multiquadric().centred(X), X)
+    with pytest.raises(ValueError, match=r"ThinPlate\(2\) also needs polynomials of higher degree"):
+        resolve(ThinPlate().centred(X))

@@ -64,6 +64,39 @@ def test_a_classifier(table, tmp_path):
     assert found == f1_score(labels[80:], said, pos_label="dear") != f1_score(labels[80:], said, average="macro")
 
 
+@pytest.mark.parametrize("cuts", [[0.5], [-1.0, 1.0]])
+def test_rows_that_a_classifier_learned_from_are_shown_as_held_out(cuts, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((90, 3))
+    labels = np.digitize(X[:, 0] + rng.standard_normal(90), cuts)
+    model = gramian.AutoKernelClassifier(time_limit=None, machines=["gp"], cv=3, random_state=0).fit(X, labels)
+    gramian.save(model, tmp_path / "model")
+    found = evaluate(subject_of(gramian.load(tmp_path / "model"), X[::-1], labels[::-1]))
+    assert found.how == "on 90 rows, each predicted by models of the search that had not seen it"
+    assert found.honest
+    np.testing.assert_array_equal(found.truth, labels[::-1])
+    in_search = model.best_trial_.figures["log_loss"]  # before the last calibration
+    assert measured(found, "log_loss") == pytest.approx(in_search, rel=0.1)
+    P = model.predict_proba(X)
+    assert -np.mean(np.log(P[np.arange(90), labels])) < 0.95 * in_search
+
+
+def test_rows_that_a_regressor_learned_from_are_shown_as_held_out(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((90, 3))
+    y = np.exp(X[:, 0] + 0.5 * rng.standard_normal(90))
+    model = gramian.AutoKernelRegressor(time_limit=None, machines=["gp"], cv=3, random_state=0).fit(X, y)
+    found = evaluate(subject_of(model, X[10:50], y[10:50]))
+    np.testing.assert_array_equal(found.truth, y[10:50])
+    assert model.target_scale_ == "log"
+    whole = evaluate(subject_of(model, X, y))
+    np.testing.assert_array_equal(whole.predicted[10:50], found.predicted)
+    assert measured(whole, "rmse") > 1.05 * np.sqrt(np.mean((model.predict(X) - y) ** 2))
+    assert "each predicted by models of the search that had not seen it" in told(model, X, y, tmp_path=tmp_path)
+    mixed = evaluate(subject_of(model, np.r_[X, X + 1.0], np.r_[y, y]))
+    assert mixed.how.startswith("on 90 of 180 rows, each predicted by models")
+
+
 def test_a_classifier_of_several(table, tmp_path):
     X, y = table
     labels = np.digitize(y, [-1.0, 1.0])

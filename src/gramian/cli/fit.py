@@ -192,7 +192,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
 
 def _device(name: str | None) -> str | None:
     """A device that is there."""
-    from gramian.gram.engine import device_for
+    from gramian.gram.device import device_for
 
     try:
         device_for(name, None)

@@ -42,8 +42,8 @@ class Blocks:
     columns : list of str or None, default=None
         Columns of X; by default all others.
     client : distributed.Client, False or None, default=None
-        Who works: a Dask cluster; ``None`` for the active Dask client, where there is one, and threads else; ``False``
-        for threads in any case. With a cluster, its workers must be able to read the source.
+        Who works: a Dask cluster; ``None`` for the active Dask client if there is one, else threads; ``False`` for
+        threads in any case. With a cluster, its workers must be able to read the source.
     rows : int or None, default=None
         Rows of a block, about; 131,072 by default. Row groups of Parquet and record batches of Arrow are joined up to
         this and never cut; partitions of Dask and results of functions are blocks as they are. Answers depend on it by
@@ -183,7 +183,7 @@ class Blocks:
         Parameters
         ----------
         size : int
-            How many; all rows where there are no more.
+            How many; all rows if there are no more.
         random_state : int, default=0
             Seed.
 
@@ -203,7 +203,7 @@ class Blocks:
         Parameters
         ----------
         n_jobs : int or None, default=None
-            Threads, where it is threads that work.
+            Threads, if threads do the work.
         verbose : int or bool, default=False
             Whether to show a progress bar.
         label : str, default="blocks"

@@ -211,7 +211,7 @@ def connect(workers: int | None = None, cluster: str | None = None) -> Iterator[
     Yields
     ------
     distributed.Client or False
-        What ``Blocks`` takes as ``client=``; ``False``, for threads of this process, where neither was given.
+        What ``Blocks`` takes as ``client=``; ``False``, for threads of this process, if neither was given.
 
     Examples
     --------

@@ -84,14 +84,14 @@ class Results:
     def to_parquet(self, folder: str | os.PathLike[str], names: Sequence[str] | None = None) -> Path:
         """Write the results to a new folder, one Parquet file for each block.
 
-        The folder appears when all of it is there. Workers of a cluster must be able to write to where it lies.
+        The folder appears when it is complete. Workers of a cluster must be able to write there.
 
         Parameters
         ----------
         folder : str or path
             Must not exist.
         names : sequence of str or None, default=None
-            Columns; by default what was computed (``predict``), numbered where there are several.
+            Columns; by default what was computed (``predict``), numbered if there are several.
 
         Returns
         -------

@@ -29,13 +29,13 @@ from gramian.certificates import Certificate
 from gramian.data import blocks
 from gramian.data.blocks import as_blocks, by_blocks
 from gramian.data.passes import Held, Part, Passes
-from gramian.features.base import dense, draw
+from gramian.features.base import draw
 from gramian.gram import Gram
 from gramian.gram.columns import columns_of
-from gramian.gram.engine import checked_device
+from gramian.gram.device import checked_device
 from gramian.gram.operator import narrow, wide
 from gramian.kernels import Kernel
-from gramian.kernels.points import is_finite_table, objects
+from gramian.kernels.points import dense, is_finite_table, objects
 from gramian.kernels.resolve import WITH_GAMMA, holds_objects, is_precomputed, resolve, resolve_gamma
 from gramian.kernels.tunable import Nested
 from gramian.progress import Clock
@@ -436,7 +436,7 @@ def features_of(features: Any, X: Any, memory: int | str | None = None) -> NDArr
             f"{F.shape[1]:,} features of {X.shape[0]:,} rows take {readable(needed)} and memory is "
             f"{readable(budget)}; use fewer features or raise memory=."
         )
-    return dense(features.transform(X))
+    return np.asarray(dense(features.transform(X), np.float64))
 
 
 @contextmanager

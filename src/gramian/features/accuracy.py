@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from gramian.kernels import Kernel
+from gramian.kernels.points import dense
 from gramian.resources import spans
 
 Array = NDArray[np.float64]
@@ -78,7 +79,7 @@ def _pairs(n: int, pairs: int, rng: np.random.RandomState) -> Iterator[tuple[NDA
 
 def _dense(X: Any, i: NDArray[np.intp], j: NDArray[np.intp]) -> Array:
     difference = X[i].astype(np.float64) - X[j].astype(np.float64)
-    return np.asarray(difference if isinstance(difference, np.ndarray) else difference.toarray())
+    return np.asarray(dense(difference))
 
 
 def _values(kernel: Kernel, differences: Array) -> Array:

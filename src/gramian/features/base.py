@@ -22,6 +22,7 @@ from gramian.data.tensors import with_tensors
 from gramian.features.accuracy import Accuracy, observed
 from gramian.gram.operator import wide
 from gramian.kernels import Kernel
+from gramian.kernels.points import dense
 from gramian.kernels.resolve import holds_objects, is_precomputed
 from gramian.kernels.tunable import Nested
 from gramian.resources import memory_budget, random_of, spans
@@ -204,7 +205,7 @@ class WorkerMap:
 
     def __call__(self, X: Any) -> Array:
         """Return the features of some rows, dense and in float64."""
-        return dense(self.sparse(X))
+        return dense(self.sparse(X), np.float64)
 
     def sparse(self, X: Any) -> Any:
         """Return the features of some rows, sparse if the map returns them so."""
@@ -307,7 +308,7 @@ def fit_map(features: Any, passes: Passes, sample: Part, *, error: bool = True) 
     partial = sample.index.size < passes.blocks.n_rows
     fit = features.fit if error else getattr(features, "_fit_landmarks", features.fit)
     if partial and isinstance(asked := getattr(features, "gamma", None), str) and asked == "scale":
-        features.set_params(gamma=_scale(passes, dense(rows))).fit(rows).set_params(gamma=asked)
+        features.set_params(gamma=_scale(passes, dense(rows, np.float64))).fit(rows).set_params(gamma=asked)
     else:
         fit(rows[:, sample.index] if square else rows)
     if partial and hasattr(features, "center_") and isinstance(rows, np.ndarray):
@@ -321,13 +322,8 @@ def fit_map(features: Any, passes: Passes, sample: Part, *, error: bool = True) 
 
 
 def _columns(part: Part, middle: Array) -> Sums:
-    X = dense(part.X) - middle
+    X = dense(part.X, np.float64) - middle
     return Sums.of(count=X.shape[0], first=X.sum(axis=0), second=np.sum(X**2))
-
-
-def dense(X: Any) -> Array:
-    """Return an array or sparse matrix as an array of float64."""
-    return np.asarray(X if isinstance(X, np.ndarray) else X.toarray(), dtype=np.float64)
 
 
 def _mean(passes: Passes, rows: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -17,7 +17,7 @@ from gramian.features.accuracy import Components, components_for
 from gramian.features.base import ExplicitMap, constraints
 from gramian.features.frequencies import METHODS, draw
 from gramian.features.waves import waves
-from gramian.gram.engine import device_for
+from gramian.gram.device import device_for
 from gramian.kernels import resolve
 from gramian.kernels.resolve import resolve_gamma
 from gramian.resources import random_of

@@ -211,7 +211,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         named = isinstance(self.kernel, str) and self.kernel != "precomputed"
         if not named and not (self.gamma is self.coef0 is self.degree is None):
             raise ValueError(
-                "Don't pass gamma, coef0 or degree to Nystroem where its kernel is not given by name; set them on the "
+                "Don't pass gamma, coef0 or degree to Nystroem if its kernel is not given by name; set them on the "
                 "kernel itself."
             )
         degree, coef0 = 3 if self.degree is None else self.degree, 1.0 if self.coef0 is None else self.coef0
@@ -249,7 +249,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         return factor, gram
 
     def _square(self, kernel: Kernel, X: Any) -> Gram:
-        """K of rows with themselves, which are prepared only where the choice of landmarks needs all of them."""
+        """K of rows with themselves, which are prepared only if the choice of landmarks needs all of them."""
         if not self.needs_features and self.device is None and isinstance(X, np.ndarray):
             with suppress(TypeError):  # not stationary
                 return Deferred(kernel, X, self.memory, self.n_jobs)
@@ -357,22 +357,6 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         return np.asarray(self.normalization_.T @ w)
 
     def evaluate(self, X: Any, w: NDArray[np.float64], memory: int | str | None = None) -> NDArray[np.float64]:
-        """Return the values ``<w, ψ(x)>`` of functions given by their weights, as expansions at the landmarks.
-
-        Parameters
-        ----------
-        X : array or CSR of shape (m, d)
-            Rows; k(new, train) if the kernel is precomputed.
-        w : array of shape (n_components_,) or (n_components_, k)
-            The weights of one function or of several.
-        memory : int, str or None, default=None
-            The most bytes of kernel values to hold; by default ``memory`` of the map.
-
-        Returns
-        -------
-        array of shape (m,) or (m, k)
-            The values, computed in float64.
-        """
         coefficients = self.expansion(w)
         X = wide(self._validated(X, reset=False))
         return np.asarray(self._gram(X, memory) @ coefficients)

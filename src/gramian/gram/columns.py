@@ -42,7 +42,7 @@ class Columns:
         return self.kernel.prepare(self.Y[:1], self.Y)[1]
 
     def tile(self, X: Any) -> NDArray[Any] | None:
-        """Return K(X, Y) for a few checked rows, or None where tiles are better: X (n, d) → (n, m)."""
+        """Return K(X, Y) for a few checked rows, or None if tiles are better: X (n, d) → (n, m)."""
         A = self._few(X)
         return None if A is None else np.asarray(self.kernel.tile(A, self._prepared))
 
@@ -54,7 +54,7 @@ class Columns:
         return np.asarray(self.kernel.tile(A, self._prepared)), np.asarray(self.kernel.diagonal(A))
 
     def _few(self, X: Any) -> Points | None:
-        """A few checked rows, prepared to match Y; None where X and Y must be prepared together."""
+        """A few checked rows, prepared to match Y; None if X and Y must be prepared together."""
         if not self.keeps or not isinstance(X, np.ndarray) or X.shape[0] * len(self.Y) > WHOLE or not X.size:
             return None
         if X.dtype != np.float64:

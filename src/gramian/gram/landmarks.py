@@ -22,7 +22,7 @@ SHARED = {
 gram : Gram
     K of X with itself.
 rank : int
-    How many landmarks at most; fewer where the rest is rounding.
+    How many landmarks at most; fewer if what they leave is rounding error.
 random_state : int, RandomState, Generator or None, default=None
     Seed, unless the rule is deterministic.""",
     "{returns}": """Returns
@@ -30,11 +30,11 @@ random_state : int, RandomState, Generator or None, default=None
 Pivots
     Landmarks, factor and trace error.""",
 }
-"""What the docstrings of all rules have in common."""
+"""Sections that the docstrings of all rules share."""
 
 
 def rule(choose: Rule) -> Rule:
-    """Add a rule to ``RULES``, and what all rules share to its docstring."""
+    """Add a rule to ``RULES``, and the shared sections to its docstring."""
     text = cleandoc(str(choose.__doc__)) + "\n"
     for place, shared in SHARED.items():
         text = text.replace(place, shared)
@@ -50,7 +50,7 @@ def greedy(gram: Gram, rank: int, random_state: Seed = None, *, tol: float = 0.0
 
     {parameters}
     tol : float, default=0.0
-        Stop where the trace error falls below this.
+        Stop once the trace error falls below this.
 
     {returns}
 

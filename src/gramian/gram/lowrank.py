@@ -91,18 +91,7 @@ class LowRank:
         return self.factor @ (self.factor.T @ V) + _rows(self._d, V) * V
 
     def solve(self, B: NDArray[Any]) -> Array:
-        """Return the solution Z of ``(F Fᵀ + D) Z = B``.
-
-        Parameters
-        ----------
-        B : array of shape (n,) or (n, k)
-            Right-hand sides.
-
-        Returns
-        -------
-        array
-            Of the shape of B.
-        """
+        """Return the solution Z of ``(F Fᵀ + D) Z = B``: B (n,) or (n, k) → array of its shape."""
         B = self._checked(B)
         scaled = B / _rows(self._d, B)
         if self.rank == 0:
@@ -117,23 +106,11 @@ class LowRank:
         return V
 
     def logdet(self) -> float:
-        """Return the logarithm of the determinant.
-
-        Returns
-        -------
-        float
-            ``log det(F Fᵀ + D)``.
-        """
+        """Return ``log det(F Fᵀ + D)``."""
         return float(np.log(self._d).sum() + 2.0 * np.log(np.diagonal(self._core)).sum())
 
     def dense(self) -> NDArray[Any]:
-        """Return the matrix itself, for small n.
-
-        Returns
-        -------
-        array of shape (n, n)
-            ``F Fᵀ + diag(D)``.
-        """
+        """Return the matrix itself, for small n: → (n, n)."""
         return self.factor @ self.factor.T + np.diag(self._d)
 
 

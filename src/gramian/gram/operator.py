@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator
 
-from gramian.gram.engine import Engine, engine_for
+from gramian.gram.device import device_for
+from gramian.gram.engine import Engine
+from gramian.gram.gpu.triton_source import generated
 from gramian.gram.threads import Threads
 from gramian.kernels import Kernel
 from gramian.kernels.points import Points, check_out, is_foreign
@@ -36,7 +38,7 @@ class Gram(LinearOperator):
     kernel : Kernel
         The kernel.
     X : array-like of shape (n, d)
-        Rows; sparse rows or lists of objects where the kernel takes them.
+        Rows; sparse rows or lists of objects if the kernel takes them.
     Y : array-like of shape (m, d) or None, default=None
         Columns; ``None`` for X itself.
     memory : int, str or None, default=None
@@ -44,16 +46,15 @@ class Gram(LinearOperator):
     n_jobs : int or None, default=None
         Threads; by default every core this process may use. The result depends on it only by rounding.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        Where the tiles are made: on this machine's threads; on a GPU, through torch (``pip install '.[gpu]'``),
-        with products fused from the kernel's expression; or, with ``"auto"``, on a GPU where there is one and the
-        kernel can run there.
+        ``None`` for threads on the CPU; a GPU, through torch (``pip install '.[gpu]'``), with products fused from the
+        kernel's expression; ``"auto"`` for a GPU if there is one and the kernel can run there.
 
     Attributes
     ----------
     shape : tuple of int
         (n, m).
     dtype : dtype
-        float32 where X and Y are, else float64.
+        float32 if X and Y are, else float64.
 
     Examples
     --------
@@ -82,8 +83,7 @@ class Gram(LinearOperator):
             if is_foreign(Z):
                 raise TypeError(f"Gram works on NumPy arrays for now, got {type(Z).__module__}.{type(Z).__name__}.")
         self.kernel = kernel
-        workers = worker_count(n_jobs)
-        self.engine: Engine = engine_for(device, kernel, memory, workers, X)
+        self.engine = _engine(kernel, X, memory, worker_count(n_jobs), device)
         self._A, self._B, dtype = self.engine.prepare(X, Y)
         super().__init__(dtype, (len(self._A), len(self._B)))  # type: ignore[call-arg]  # missing in scipy-stubs
 
@@ -118,53 +118,20 @@ class Gram(LinearOperator):
         return self.engine.rounding(self._A, self.dtype)
 
     def on(self, workers: int) -> Self:
-        """Return the same matrix, made by another number of threads.
-
-        Parameters
-        ----------
-        workers : int
-            Threads.
-
-        Returns
-        -------
-        Gram
-            It shares the rows with this one.
-        """
+        """Return the same matrix of the same rows, made by another number of threads: workers → Gram."""
         other = copy(self)
         other.engine = replace(self.engine, workers=workers)  # type: ignore[type-var]
         return other
 
     def among(self, index: NDArray[np.intp]) -> Gram:
-        """Return the matrix of some rows of X with themselves.
-
-        Parameters
-        ----------
-        index : array of shape (r,)
-            Rows of X, each at most once.
-
-        Returns
-        -------
-        Gram
-            ``K[index][:, index]``, on the same engine.
-        """
+        """Return K of some rows of X with themselves, each at most once, on the same engine: index (r,) → Gram."""
         other = copy(self)
         other._A, other._B = self._A[index], self._B[index]
         LinearOperator.__init__(other, self.dtype, (index.size, index.size))  # type: ignore[call-arg]
         return other
 
     def like(self, X: Any, Y: Any = None) -> Gram:
-        """Return the matrix of the same kernel and other rows, on the same engine.
-
-        Parameters
-        ----------
-        X, Y : array-like
-            Rows and columns.
-
-        Returns
-        -------
-        Gram
-            K(X, Y).
-        """
+        """Return the matrix of the same kernel and other rows, on the same engine: X (n, d), Y (m, d) → Gram."""
         return Gram(self.kernel, X, Y, self.memory, self.workers, self.engine.name)
 
     # ---- parts of the matrix ------------------------------------------------------------------------------------
@@ -225,7 +192,7 @@ class Gram(LinearOperator):
         return self.engine.diagonal(self._A, self.dtype)
 
     def check_symmetric(self) -> None:
-        """Raise where K is visibly not symmetric, on some of its rows."""
+        """Raise if K is visibly not symmetric, on some of its rows."""
         n = self.shape[0]
         probe = BRIEF_PROBE if self.kernel.definite else PROBE  # a matrix may be wrong in a few places only
         index = np.unique(np.linspace(0, n - 1, min(n, probe)).astype(np.intp))
@@ -310,7 +277,7 @@ class Gram(LinearOperator):
 
 
 class Deferred(Gram):
-    """K of X with itself, where X is prepared only when all of its rows are first needed.
+    """K of X with itself; X is prepared only when all of its rows are first needed.
 
     Preparing 2,000 rows takes longer than choosing 100 landmarks among them. The diagonal of a stationary kernel is
     known, and a block of K is made from its own rows.
@@ -332,6 +299,17 @@ class Deferred(Gram):
 
     def diagonal(self) -> NDArray[Any]:
         return np.full(self.shape[0], self.amplitude, self.dtype)
+
+
+def _engine(kernel: Kernel, X: Any, memory: int | str | None, workers: int, device: str | None) -> Engine:
+    """The engine for a kernel and rows; only a kernel for which there is GPU code goes to a GPU unasked."""
+    card = None if device is None or (device == "auto" and not generated(kernel)) else device_for(device, X)
+    if card is None:
+        return Threads(kernel, memory_budget(memory), workers)
+    from gramian.gram.gpu import cuda
+    from gramian.gram.gpu.engine import Card
+
+    return Card(kernel, cuda.budget(memory, card), workers, "cuda" if device == "auto" else str(device), card)
 
 
 def _index(index: Any, size: int, what: str) -> Any:
@@ -370,7 +348,7 @@ def wide(X: Any) -> Any:
 
 
 def narrow(values: NDArray[np.float64], X: Any) -> NDArray[Any]:
-    """Return values at rows X as float32 where the rows are and float32 can hold the largest, else as they are."""
+    """Return values at rows X as float32 if the rows are and float32 can hold the largest, else as they are."""
     single = np.finfo(np.float32)
     size = float(np.abs(values).max(initial=0.0))
     held = size == 0.0 or float(single.tiny) <= size <= float(single.max)

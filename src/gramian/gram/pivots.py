@@ -177,11 +177,11 @@ def rpcholesky(
     gram : Gram
         K of X with itself.
     rank : int
-        How many landmarks at most; fewer where the rest is rounding.
+        How many landmarks at most; fewer if what they leave is rounding error.
     random_state : int, RandomState, Generator or None, default=None
         Seed.
     tol : float, default=0.0
-        Stop where the trace error falls below this.
+        Stop once the trace error falls below this.
     block : int or None, default=None
         Proposals at once; by default about a tenth of the rank, between 10 and 200, and twice as many each time that
         half of them are accepted, unless ``tol`` is given.
@@ -286,11 +286,11 @@ def eliminate(H: Array, stale: Array, uniforms: Array, floor: float, wanted: int
 
 
 def draw_landmarks(gram: Gram, rank: int, random_state: Seed = None) -> Index:
-    """Choose landmarks by the law of ``rpcholesky``, where that can be done without a factor on all rows.
+    """Choose landmarks by the law of ``rpcholesky``, if possible without a factor on all rows.
 
     That factor is what ``rpcholesky`` costs, n rank² operations. Its law needs far less: a row drawn by a stale
     residual and accepted with the probability (residual now) / (residual then) is a row drawn by the residual now. So
-    pools are drawn by the diagonal of K, and only a pool's own block of K is eliminated. Where too few candidates are
+    pools are drawn by the diagonal of K, and only a pool's own block of K is eliminated. If too few candidates are
     accepted, the first half of the landmarks is completed by the factor on all rows, at a quarter of the cost, and the
     second half comes from pools drawn by the residual that the first leaves.
 
@@ -299,7 +299,7 @@ def draw_landmarks(gram: Gram, rank: int, random_state: Seed = None) -> Index:
     gram : Gram
         K of X with itself.
     rank : int
-        How many landmarks at most; fewer where the rest is rounding.
+        How many landmarks at most; fewer if what they leave is rounding error.
     random_state : int, RandomState, Generator or None, default=None
         Seed.
 

@@ -15,7 +15,7 @@ from gramian.resources import readable, run, spans
 BLOCK = 512
 """Rows and columns of a block: it stays in the cache while it is used twice."""
 COMPILED = 2048
-"""Rows from which one vector is multiplied by compiled code, which reads a block once, where BLAS reads it twice."""
+"""Rows from which one vector is multiplied by compiled code, which reads a block once; BLAS reads it twice."""
 ROUND = 2 * 10**8
 """Cells between two chances to answer Ctrl-C."""
 
@@ -82,7 +82,7 @@ class StoredBlocks:
         return sum(sums[1:], sums[0])
 
     def _compiled(self, blocks: range, V: NDArray[Any], total: NDArray[np.float64]) -> Sequence[int]:
-        """Add the stored blocks by compiled code, where V is a single long vector; return the blocks that remain."""
+        """Add the stored blocks by compiled code if V is a single long vector; return the blocks that remain."""
         if V.shape[1] != 1 or V.shape[0] < COMPILED or not self._starts.size:
             return blocks
         from gramian.gram.loops import add_blocks

@@ -26,13 +26,13 @@ SPARE_TILES = 3
 DERIVATIVE_TILES = 2
 """Derivatives need this many times the tiles."""
 LEAST_SCRATCH = 16
-"""Even where the matrix fills the memory, scratch may take one part in sixteen of it."""
+"""Even if the matrix fills the memory, scratch may take one part in sixteen of it."""
 
 
 def tile_shape(m: int, budget: int, cell_bytes: int, workers: int) -> tuple[int, int]:
     """Choose the shape of temporary tiles.
 
-    It depends on the number of workers only where memory is scarce, so that sums are taken in the same order.
+    It depends on the number of workers only if memory is scarce, so that sums are taken in the same order.
     """
     cells = max(min(TILE_CELLS, budget // (cell_bytes * workers)), 1)
     rows = max(min(2 * PANEL, cells), 1)
@@ -71,7 +71,7 @@ class Threads:
         return out
 
     def product(self, A: Points, B: Points, V: NDArray[Any], flipped: bool) -> NDArray[np.float64]:
-        """Return ``K(A, B) @ V``, or ``K(A, B).T @ V`` where flipped; V is in the dtype of the tiles."""
+        """Return ``K(A, B) @ V``, or ``K(A, B).T @ V`` if flipped; V is in the dtype of the tiles."""
         if flipped:
             return self._product(V, B, A, lambda B, A, out: self.kernel.tile(A, B, out.T).T)
         return self._product(V, A, B, self.kernel.tile)

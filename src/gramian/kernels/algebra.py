@@ -80,51 +80,18 @@ class Pointwise(Compound):
     kernel: Kernel
 
     def apply(self, k: Array) -> Array:
-        """Return φ(k); may overwrite k.
-
-        Parameters
-        ----------
-        k : array
-            Values of the kernel inside.
-
-        Returns
-        -------
-        array
-            Values of this kernel.
-        """
+        """Return φ(k); may overwrite k: (n, m) → (n, m)."""
         raise NotImplementedError(f"{self.name} must define apply(k).")
 
     def _apply(self, *values: Array) -> Array:
         return self.apply(*values)
 
     def slope(self, k: Array) -> Array:
-        """Return φ'(k); may overwrite k.
-
-        Parameters
-        ----------
-        k : array
-            Values of the kernel inside.
-
-        Returns
-        -------
-        array
-            Derivatives.
-        """
+        """Return φ'(k); may overwrite k: (n, m) → (n, m)."""
         raise NotImplementedError(f"{self.name} must define slope(k).")
 
     def by_parameter(self, k: Array) -> dict[str, list[Array]]:
-        """Return ∂φ/∂log(parameter), one array per number of every parameter.
-
-        Parameters
-        ----------
-        k : array
-            Values of the kernel inside; not to be overwritten.
-
-        Returns
-        -------
-        dict
-            Arrays of the shape of k.
-        """
+        """Return ∂φ/∂log(parameter) by name, an array per number; does not overwrite k: (n, m) → (n, m) each."""
         return {}
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:

@@ -219,59 +219,20 @@ class Kernel(Tunable, FeatureSpace, SpectralMeasure):
     # ---- the two steps behind every value: rows prepared once, then tiles ---------------------------------------
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
-        """Validate the rows and precompute, in O((n + m) d), what the tiles need.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows.
-        Y : array-like of shape (m, d) or None
-            Columns; ``None`` for X itself.
-
-        Returns
-        -------
-        tuple of Points
-            For the left and for the right side of a tile.
-        """
+        """Validate rows and precompute what their tiles need: X (n, d), Y (m, d) or None for X → both sides."""
         pairs = [getattr(self, name).prepare(X, Y) for name in self.operands]
         left, right = (tuple(side) for side in zip(*pairs, strict=True))
         return Points((), left[0].ids, left), Points((), right[0].ids, right)
 
     def prepare_rows(self, X: Array, columns: Points) -> Points | None:
-        """Prepare rows that are already validated, to be used with columns from an earlier ``prepare``.
-
-        Parameters
-        ----------
-        X : array of shape (n, d)
-            Rows of finite numbers.
-        columns : Points
-            The right side of a tile, by the same kernel.
-
-        Returns
-        -------
-        Points or None
-            For the left side; ``None`` if the two sides cannot be prepared separately.
-        """
+        """Prepare finite rows beside prepared columns: X (n, d) → the left side; None if that needs both sides."""
         if type(self).prepare is not Kernel.prepare:
             return None
         sides = [getattr(self, o).prepare_rows(X, c) for o, c in zip(self.operands, columns.children, strict=True)]
         return None if None in sides else Points((), sides[0].ids, tuple(sides))
 
     def tile(self, A: Points, B: Points, out: Array | None = None) -> Array:
-        """Return the tile of K for prepared rows.
-
-        Parameters
-        ----------
-        A, B : Points
-            Returned by ``prepare``, or slices of it.
-        out : array or None
-            Where to write.
-
-        Returns
-        -------
-        array of shape (len(A), len(B))
-            The tile; the caller may overwrite it.
-        """
+        """Return K of prepared rows: A (n rows), B (m rows), out (n, m) → (n, m), which the caller may overwrite."""
         K = self._tile(A, B, out)
         if not self.compound and (pairs := same_pairs(A, B)) is not None:
             K = put(K, *pairs, self.diagonal(A))
@@ -281,18 +242,7 @@ class Kernel(Tunable, FeatureSpace, SpectralMeasure):
         raise NotImplementedError(f"{self.name} must define _tile(A, B, out).")
 
     def rounding(self, A: Points) -> float:
-        """Return the rounding error of an entry of a tile, relative to the largest k(x, x).
-
-        Parameters
-        ----------
-        A : Points
-            Prepared rows.
-
-        Returns
-        -------
-        float
-            An estimate: the dtype's precision, or more if the distances of these rows suffer from cancellation.
-        """
+        """Estimate the rounding error of an entry relative to the largest k(x, x): prepared rows → number."""
         inner = [child.rounding(a) for child, a in zip(self.children, A.children, strict=True)]
         if inner:
             return 2.0 * max(inner)
@@ -300,86 +250,23 @@ class Kernel(Tunable, FeatureSpace, SpectralMeasure):
         return float(namespace(some).finfo(some.dtype).eps)
 
     def diagonal(self, A: Points) -> Array:
-        """Return k(x, x) for prepared rows.
-
-        Parameters
-        ----------
-        A : Points
-            Prepared rows, of the left or of the right side.
-
-        Returns
-        -------
-        array of shape (len(A),)
-            The diagonal; the caller may overwrite it.
-        """
+        """Return k(x, x) of prepared rows of either side: A (n rows) → (n,), which the caller may overwrite."""
         raise NotImplementedError(f"{self.name} must define diagonal(A).")
 
     def tile_vjp(self, A: Points, B: Points, W: Array) -> NDArray[np.float64]:
-        """Return Σ W ∂K/∂theta over one tile.
-
-        Parameters
-        ----------
-        A, B : Points
-            Prepared rows.
-        W : array of shape (len(A), len(B))
-            Weights; not changed.
-
-        Returns
-        -------
-        array of shape (p,)
-            The sums.
-        """
+        """Return Σ_ij W_ij ∂K_ij/∂theta over one tile: W (n, m), which is not changed → (p,)."""
         return self._pick(self._derivatives(A, B, W)) if self._own_free else np.zeros(0)
 
     def diagonal_vjp(self, A: Points, w: Array) -> NDArray[np.float64]:
-        """Return Σ_i w_i ∂k(x_i, x_i)/∂theta.
-
-        Parameters
-        ----------
-        A : Points
-            Prepared rows.
-        w : array of shape (len(A),)
-            Weights.
-
-        Returns
-        -------
-        array of shape (p,)
-            The sums.
-        """
+        """Return Σ_i w_i ∂k(x_i, x_i)/∂theta: w (n,) → (p,)."""
         return np.zeros(self._size)
 
     def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
-        """Return Σ_j W_ij ∂k(x_i, y_j)/∂x_i over one tile.
-
-        Parameters
-        ----------
-        A, B : Points
-            Prepared rows.
-        W : array of shape (len(A), len(B))
-            Weights; not changed.
-
-        Returns
-        -------
-        array of shape (len(A), d)
-            The gradients.
-        """
+        """Return Σ_j W_ij ∂k(x_i, y_j)/∂x_i over one tile: W (n, m), which is not changed → (n, d)."""
         raise TypeError(f"{self!r} has no gradient with respect to its inputs.")
 
     def diagonal_gradient(self, A: Points, w: Array) -> Array:
-        """Return w_i d k(x_i, x_i)/dx_i, the total derivative.
-
-        Parameters
-        ----------
-        A : Points
-            Prepared rows.
-        w : array of shape (len(A),)
-            Weights.
-
-        Returns
-        -------
-        array of shape (len(A), d)
-            The gradients.
-        """
+        """Return w_i d k(x_i, x_i)/dx_i, the total derivative: w (n,) → (n, d)."""
         raise TypeError(f"{self!r} has no gradient with respect to its inputs.")
 
     def _derivatives(self, A: Points, B: Points, W: Array) -> dict[str, Any]:
@@ -528,44 +415,16 @@ class Kernel(Tunable, FeatureSpace, SpectralMeasure):
         return expression(self)
 
     def bracketed(self, level: int) -> str:
-        """Return ``repr``, in brackets if its precedence is below that of its surroundings.
-
-        Parameters
-        ----------
-        level : int
-            Precedence of the surroundings.
-
-        Returns
-        -------
-        str
-            The expression.
-        """
+        """Return ``repr``, in brackets if its precedence is lower: precedence of the surroundings → text."""
         return repr(self) if self.precedence >= level else f"({self!r})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the expression as plain data, ready for JSON.
-
-        Returns
-        -------
-        dict
-            The class's registered name and its fields.
-        """
+        """Return the expression as plain data, ready for JSON: the registered name of the class, and its fields."""
         return plain(self)
 
     @staticmethod
     def from_dict(data: dict[str, Any]) -> Kernel:
-        """Build a kernel from the result of ``to_dict``; only registered names are known.
-
-        Parameters
-        ----------
-        data : dict
-            Plain data.
-
-        Returns
-        -------
-        Kernel
-            A kernel equal to the one that was written.
-        """
+        """Build a kernel from the result of ``to_dict``: dictionary → kernel."""
         return _package().from_dict(data)
 
 

@@ -185,8 +185,8 @@ def rows_for_distances(
     if points.is_sparse(X) or points.is_sparse(Y):
         if max(X.shape[0], Y.shape[0]) * X.shape[1] > SMALL_CELLS:
             return _sparse_pair(X, Y, scale)
-        same, X = X is Y, X.toarray() if points.is_sparse(X) else X
-        Y = X if same else Y.toarray() if points.is_sparse(Y) else Y
+        same, X = X is Y, points.dense(X)
+        Y = X if same else points.dense(Y)
     xp = points.namespace(X)
     with np.errstate(over="ignore", invalid="ignore"):
         left, right = centred(X, Y, scale)

@@ -32,48 +32,15 @@ class Dot(Kernel):
     sparse: ClassVar[bool] = True
 
     def profile(self, u: Array) -> Array:
-        """Return k as a function of the inner product; may overwrite it.
-
-        Parameters
-        ----------
-        u : array
-            Inner products.
-
-        Returns
-        -------
-        array
-            Values of the kernel.
-        """
+        """Return k as a function of the inner products; may overwrite u: (n, m) → (n, m)."""
         raise NotImplementedError(f"{self.name} must define profile(u).")
 
     def slope(self, u: Array) -> Array:
-        """Return dk/du; may overwrite u.
-
-        Parameters
-        ----------
-        u : array
-            Inner products.
-
-        Returns
-        -------
-        array
-            Derivatives.
-        """
+        """Return dk/du; may overwrite u: (n, m) → (n, m)."""
         raise NotImplementedError(f"{self.name} must define slope(u).")
 
     def by_parameter(self, u: Array) -> dict[str, Array]:
-        """Return ∂k/∂log(parameter) for every parameter.
-
-        Parameters
-        ----------
-        u : array
-            Inner products; not to be overwritten.
-
-        Returns
-        -------
-        dict
-            Arrays of the shape of u.
-        """
+        """Return ∂k/∂log(parameter) by parameter name; does not overwrite u: (n, m) → (n, m) each."""
         return {}
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gramian.kernels import points
 from gramian.kernels.points import Array
+from gramian.resources import spans
 
 STRIP = 1024
 """Rows of K held at once while its mean is computed."""
@@ -113,8 +114,8 @@ class FeatureSpace:
 def mean_similarities(k: Any, X: Any, Y: Any, weights: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return <ψ(x), Σ_j weights_j ψ(y_j)> for every row, by strips; ``None`` for Y is X itself: → (n,)."""
     A, B = k.prepare(X, Y)
-    spans = (slice(start, start + STRIP) for start in range(0, len(A), STRIP))
-    return np.concatenate([np.asarray(k.tile(A[rows], B), dtype=np.float64) @ weights for rows in spans])
+    strips = (np.asarray(k.tile(A[rows], B), dtype=np.float64) for rows in spans(len(A), STRIP))
+    return np.concatenate([strip @ weights for strip in strips])
 
 
 def mean_weights(weights: ArrayLike | None, n: int) -> NDArray[np.float64]:

@@ -232,6 +232,24 @@ class Centred(Kernel):
     def rounding(self, A: Points) -> float:
         return 2.0 * self.kernel.rounding(A.children[0])
 
+    @property
+    def definite(self) -> bool:
+        return self.kernel.definite
+
+    @property
+    def tells_copies(self) -> bool:
+        return self.kernel.tells_copies
+
+    @property
+    def tile_buffers(self) -> int:
+        return self.buffers - 1 + self.kernel.tile_buffers
+
+    @property
+    def conditional_order(self) -> int:
+        if self.kernel.conditional_order > 1:  # coefficients of differences from a mean sum to zero, which is order 1
+            raise ValueError(f"{self!r} is not a kernel: {self.kernel!r} also needs polynomials of higher degree.")
+        return 0
+
     def __repr__(self) -> str:
         return f"{self.kernel.bracketed(4)}.centred({len(self.rows)} rows)"
 
@@ -331,32 +349,13 @@ class Columns:
         return xp.take(X, points.asarray(self.columns, X, xp.int64), axis=1)
 
     def pullback(self, X: Any, G: Array) -> Array:
-        """Carry gradients back to all columns.
-
-        Parameters
-        ----------
-        X : array of shape (n, d)
-            Rows before the map.
-        G : array of shape (n, d')
-            Gradients after it.
-
-        Returns
-        -------
-        array of shape (n, d)
-            Zero outside the kept columns.
-        """
+        """Carry gradients G back to all columns of X, zero outside those kept: X (n, d), G (n, d') → (n, d)."""
         spread = np.zeros((len(self.columns), X.shape[1]))
         spread[np.arange(len(self.columns)), self.columns] = 1.0
         return G @ points.asarray(spread, G)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the map as plain data.
-
-        Returns
-        -------
-        dict
-            Its name and columns.
-        """
+        """Return the map as plain data, ready for JSON: its name and its columns."""
         return {"map": "Columns", "columns": list(self.columns)}
 
 

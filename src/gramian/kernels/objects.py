@@ -32,18 +32,7 @@ class Counts(Kernel):
     """An inner product of counts of pieces of text; a subclass defines the pieces."""
 
     def pieces(self, text: str) -> list[str]:
-        """Split a text into pieces.
-
-        Parameters
-        ----------
-        text : str
-            The text.
-
-        Returns
-        -------
-        list of str
-            Its pieces, repeated as often as they occur.
-        """
+        """Split a text: text → its pieces, repeated as often as they occur."""
         raise NotImplementedError(f"{self.name} must define pieces(text).")
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
@@ -152,7 +141,7 @@ class Precomputed(Kernel):
             picked = points.namespace(matrix).take(matrix, points.namespace(matrix).asarray(columns), axis=1)
         else:
             picked = matrix[:, columns]
-        picked = picked.toarray() if points.is_sparse(picked) else picked
+        picked = points.dense(picked)
         return points.store(picked.copy() if out is None and isinstance(picked, np.ndarray) else picked, out)
 
     def diagonal(self, A: Points) -> Array:
@@ -275,8 +264,7 @@ class Callable(Kernel):
 
     def _matrix(self, x: Any, z: Any, dtype: Any) -> NDArray[Any]:
         """The values of a function of two matrices, made dense if it returns a sparse matrix."""
-        K = self.f(x, z)
-        return np.asarray(K.toarray() if points.is_sparse(K) else K, dtype=dtype)
+        return points.dense(self.f(x, z), dtype)
 
     def diagonal(self, A: Points) -> NDArray[Any]:
         x = A.parts[0]

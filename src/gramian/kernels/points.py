@@ -27,6 +27,12 @@ def is_sparse(a: Any) -> bool:
     return sp.issparse(a)
 
 
+def dense(a: Any, dtype: Any = None) -> Array:
+    """Return an array, or a sparse matrix as an array; with a dtype, in NumPy."""
+    a = a.toarray() if is_sparse(a) else a
+    return a if dtype is None else np.asarray(a, dtype=dtype)
+
+
 def is_foreign(a: Any) -> bool:
     """Tell whether ``a`` is an array-API array of another library than NumPy."""
     if isinstance(a, np.ndarray | np.generic | list | tuple | str) or is_sparse(a):
@@ -108,8 +114,7 @@ def squared_norms(a: Array) -> Array:
 def matmul(a: Array, b: Array, out: Array | None = None) -> Array:
     """Return ``a @ b`` as a dense array, in ``out`` if NumPy can write there."""
     if is_sparse(a) or is_sparse(b):
-        product = a @ b
-        return store(product.toarray() if is_sparse(product) else np.asarray(product), out)
+        return store(np.asarray(dense(a @ b)), out)
     if isinstance(a, np.ndarray) and out is not None and out.dtype == a.dtype == b.dtype:
         return np.matmul(a, b, out=out)
     return store(namespace(a).matmul(a, b), out)

@@ -91,13 +91,7 @@ class Exp(Pointwise):
         return self._sums_of_draws(rng.poisson(self.kernel.amplitude, size), d, rng)
 
     def normalized(self) -> NormalizedExp:  # type: ignore[override]
-        """Return exp(k(x,z) - (k(x,x) + k(z,z))/2), which does not overflow where the exponential would.
-
-        Returns
-        -------
-        Kernel
-            A kernel whose diagonal is one.
-        """
+        """Return exp(k(x,z) - (k(x,x) + k(z,z))/2), which does not overflow where the exponential would."""
         from gramian.kernels.maps import NormalizedExp
 
         return NormalizedExp(self.kernel)

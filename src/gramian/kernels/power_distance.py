@@ -27,11 +27,6 @@ TINY = 1e-300
 """Replaces a zero denominator where the numerator is zero too."""
 
 
-def _dense(rows: Array) -> Array:
-    """Rows as a dense array: their differences are dense even if the rows are sparse."""
-    return rows.toarray() if points.is_sparse(rows) else rows
-
-
 class PowerDistance(ConstantDiagonal):
     """The function exp(-S^(q/p)) of S = Σ_k |x_k - z_k|^p / ℓ_k^p; a subclass has ``lengthscale``, ``p`` and ``q``."""
 
@@ -44,7 +39,7 @@ class PowerDistance(ConstantDiagonal):
     q: float
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
-        rows, columns = map(_dense, points.pair_of_vectors(X, Y, kernel=self.name, sparse=True))
+        rows, columns = map(points.dense, points.pair_of_vectors(X, Y, kernel=self.name, sparse=True))
         left, right = centred(rows, columns, lengthscales(self, rows.shape[1]))
         return points.paired((Differences(left, rows.dtype),), (Differences(right, rows.dtype),), Y is None)
 

@@ -64,33 +64,11 @@ class Radial(ConstantDiagonal):
         return True
 
     def profile(self, t: Array) -> Array:
-        """Return k as a function of t = weight · s; may overwrite t.
-
-        Parameters
-        ----------
-        t : array
-            Weighted squared distances; at zero, rounding may give them the wrong sign.
-
-        Returns
-        -------
-        array
-            Values of the kernel.
-        """
+        """Return k at t = weight · s, which near 0 may have the wrong sign; may overwrite t: (n, m) → (n, m)."""
         raise NotImplementedError(f"{self.name} must define profile(t).")
 
     def slope(self, t: Array) -> Array:
-        """Return dk/ds as a function of t = weight · s; may overwrite t.
-
-        Parameters
-        ----------
-        t : array
-            Weighted squared distances.
-
-        Returns
-        -------
-        array
-            Derivatives; zero where k has a kink at s = 0.
-        """
+        """Return dk/ds at t = weight · s, zero at a kink; may overwrite t: (n, m) → (n, m)."""
         raise NotImplementedError(f"{self.name} must define slope(t).")
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:

@@ -24,6 +24,7 @@ from gramian.kernels.power_distance import Laplace
 from gramian.kernels.radial import RBF, Matern, Periodic, RationalQuadratic
 from gramian.kernels.sobolev import Sobolev
 from gramian.kernels.tunable import Bounds
+from gramian.resources import spans
 
 SKLEARN = "sklearn.gaussian_process.kernels"
 STRIP = 256
@@ -147,7 +148,7 @@ def _variance(X: Any, weights: Any) -> float:
     share = np.ones(n) / (n * d) if weights is None else np.asarray(weights) / (np.sum(weights) * d)
     if not is_sparse(X):
         # By strips that fit the CPU cache, so that X is never copied as a whole.
-        strips = [slice(start, start + STRIP) for start in range(0, n, STRIP)]
+        strips = spans(n, STRIP)
         mean = sum(float(np.sum(share[s] @ X[s].astype(np.float64, copy=False))) for s in strips)
         return sum(float(np.sum(share[s] @ (X[s] - mean) ** 2)) for s in strips)
     mean = float(np.sum(share @ X.astype(np.float64, copy=False)))

@@ -153,25 +153,13 @@ class Tunable:
             yield Parameter(name, getattr(self, name), getattr(self, f"{name}_bounds"))
 
     def all_parameters(self) -> list[Parameter]:
-        """List the parameters of the whole tree, in the order of ``theta``.
-
-        Returns
-        -------
-        list of Parameter
-            Fixed ones included.
-        """
+        """List the parameters of the whole tree, fixed ones included, in the order of ``theta``."""
         names = zip(self.operands, self.children, strict=True)
         inside = [replace(p, name=f"{name}.{p.name}") for name, child in names for p in child.all_parameters()]
         return [*self._own_parameters(), *inside]
 
     def all_fields(self) -> dict[str, Any]:
-        """List all fields of the expression.
-
-        Returns
-        -------
-        dict
-            Values by names such as ``left.lengthscale``, including the operands themselves.
-        """
+        """List all fields of the expression, operands included, by names such as ``left.lengthscale``."""
         own = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
         inside = zip(self.operands, self.children, strict=True)
         return own | {f"{name}.{k}": v for name, child in inside for k, v in child.all_fields().items()}

@@ -57,77 +57,23 @@ class Loss:
     task: ClassVar[str] = "regression"
 
     def value(self, f: Array, y: Array) -> Array:
-        """Return ℓ(f, y).
-
-        Parameters
-        ----------
-        f : array
-            Values.
-        y : array
-            Targets.
-
-        Returns
-        -------
-        array
-            Of the same shape.
-        """
+        """Return ℓ(f, y): values and targets → array of their shape."""
         raise NotImplementedError(f"{type(self).__name__} must define value(f, y).")
 
     def gradient(self, f: Array, y: Array) -> Array:
-        """Return ∂ℓ/∂f, or one subgradient at a kink.
-
-        Parameters
-        ----------
-        f : array
-            Values.
-        y : array
-            Targets.
-
-        Returns
-        -------
-        array
-            Of the same shape.
-        """
+        """Return ∂ℓ/∂f, or one subgradient at a kink: values and targets → array of their shape."""
         raise NotImplementedError(f"{type(self).__name__} must define gradient(f, y).")
 
     def domain(self, y: Array) -> tuple[Array, Array]:
-        """Return the interval of u on which the conjugate is finite.
-
-        Parameters
-        ----------
-        y : array
-            Targets.
-
-        Returns
-        -------
-        tuple of array
-            Lower and upper ends; by default -∞ and ∞.
-        """
+        """Return the ends of the interval of u where the conjugate is finite: targets → two arrays of their shape."""
         return np.full(np.shape(y), -np.inf), np.full(np.shape(y), np.inf)
 
     def inverse_link(self, f: Array) -> Array:
-        """Return the prediction for a fitted value, such as exp(f) for counts.
-
-        Parameters
-        ----------
-        f : array
-            Fitted values.
-
-        Returns
-        -------
-        array
-            f itself for most losses.
-        """
+        """Return the predictions for fitted values, such as exp(f) for counts: values → array of their shape."""
         return f
 
     def check_targets(self, y: Array) -> None:
-        """Raise ``ValueError`` if a target is invalid for this loss.
-
-        Parameters
-        ----------
-        y : array
-            Targets.
-        """
+        """Raise ``ValueError`` if a target is invalid for this loss: targets → None."""
 
 
 def inside(u: Array, low: Array | float, high: Array | float, value: Array) -> Array:
@@ -140,33 +86,11 @@ class _Smooth(Loss):
     """A loss with second derivatives and a conjugate, so that Newton's method applies and fits have a duality gap."""
 
     def curvature(self, f: Array, y: Array) -> Array:
-        """Return ∂²ℓ/∂f².
-
-        Parameters
-        ----------
-        f, y : array
-            Values and targets.
-
-        Returns
-        -------
-        array
-            Of the same shape; a matrix for each row if the loss is coupled.
-        """
+        """Return ∂²ℓ/∂f²: values and targets → array of their shape, or (n, c, c) if the loss is coupled."""
         raise NotImplementedError
 
     def conjugate(self, u: Array, y: Array) -> Array:
-        """Return ``ℓ*(u) = sup_f u f - ℓ(f, y)``, which is infinite outside its domain.
-
-        Parameters
-        ----------
-        u, y : array
-            Slopes and targets.
-
-        Returns
-        -------
-        array
-            Of the same shape; a number for each row if the loss is coupled.
-        """
+        """Return ``sup_f u f - ℓ(f, y)``, infinite outside its domain: slopes and targets → their shape, or (n,)."""
         raise NotImplementedError
 
 
@@ -185,47 +109,15 @@ class _PiecewiseLinear(Loss):
         return -np.ones(np.shape(y)), np.ones(np.shape(y))
 
     def tube(self) -> float:
-        """Return the ε of the conjugate ``u y + ε |u|``: half the width of the tube in which the loss is zero.
-
-        Returns
-        -------
-        float
-            Zero for most losses.
-        """
+        """Return the ε of the conjugate ``u y + ε |u|``: half the width of the tube in which the loss is zero."""
         return 0.0
 
     def conjugate(self, u: Array, y: Array) -> Array:
-        """Return ``u y + ε |u|`` on the domain, infinity elsewhere.
-
-        Parameters
-        ----------
-        u, y : array
-            Slopes and targets.
-
-        Returns
-        -------
-        array
-            The values.
-        """
+        """Return ``u y + ε |u|`` on the domain, infinity elsewhere: slopes and targets → array of their shape."""
         return inside(u, *self.domain(y), u * y + self.tube() * np.abs(u))
 
     def prox(self, v: Array, y: Array, step: Array | float) -> Array:
-        """Return the z that minimises ``ℓ(z, y) + (z - v)² / (2 step)``.
-
-        Parameters
-        ----------
-        v : array
-            The point whose proximal point is sought.
-        y : array
-            Targets.
-        step : float or array
-            Step size > 0.
-
-        Returns
-        -------
-        array
-            Of the shape of v.
-        """
+        """Return argmin_z ``ℓ(z, y) + (z - v)² / (2 step)``: points v, targets, step > 0 → array of their shape."""
         (low, high), r, tube = self.domain(y), v - y, self.tube()
         return np.asarray(v - np.clip(r - tube, 0.0, step * high) - np.clip(r + tube, step * low, 0.0))
 

@@ -99,18 +99,7 @@ class Logistic(_Margin, _Smooth):
         return inside(-u * y, 0.0, 1.0, np.asarray(xlogy(s, s) + xlogy(1.0 - s, 1.0 - s), dtype=np.float64))
 
     def probability(self, f: Array) -> Array:
-        """Return P(y = -1) and P(y = +1).
-
-        Parameters
-        ----------
-        f : array of shape (n,)
-            Values.
-
-        Returns
-        -------
-        array of shape (n, 2)
-            Rows that sum to one.
-        """
+        """Return P(y = -1) and P(y = +1): values (n,) → (n, 2)."""
         return np.column_stack([expit(-f), expit(f)])
 
 
@@ -136,18 +125,7 @@ class Multinomial(_Smooth):
         return np.asarray(softmax(f, axis=1) - y)
 
     def half_curvature(self, f: Array, y: Array) -> Array:
-        """Return S with ``S Sᵀ = diag(p) - p pᵀ``, the curvature of a row.
-
-        Parameters
-        ----------
-        f, y : array of shape (n, c)
-            Values and one-hot labels.
-
-        Returns
-        -------
-        array of shape (n, c, c)
-            ``diag(√p) - p √pᵀ``.
-        """
+        """Return S = diag(√p) - p √pᵀ with ``S Sᵀ = diag(p) - p pᵀ``, the curvature of a row: (n, c) → (n, c, c)."""
         p = softmax(f, axis=1)
         root = np.sqrt(p)
         S = -p[:, :, None] * root[:, None, :]
@@ -165,18 +143,7 @@ class Multinomial(_Smooth):
         return np.where(inside, xlogy(p, p).sum(axis=1), np.inf)
 
     def probability(self, f: Array) -> Array:
-        """Return the probability of every class.
-
-        Parameters
-        ----------
-        f : array of shape (n, c)
-            Values.
-
-        Returns
-        -------
-        array of shape (n, c)
-            Rows that sum to one.
-        """
+        """Return the probability of every class: values (n, c) → (n, c)."""
         return np.asarray(softmax(f, axis=1))
 
 
@@ -214,26 +181,9 @@ class Ramp(_Margin):
         return -y * ((y * f < 1.0) & (y * f > self.s))
 
     def convex_part(self) -> Loss:
-        """Return the convex part of this difference of convex losses.
-
-        Returns
-        -------
-        Loss
-            The hinge.
-        """
+        """Return the convex part of this difference of convex losses."""
         return Hinge()
 
     def concave_gradient(self, f: Array, y: Array) -> Array:
-        """Return the slope of ``-max(0, s - y f)``.
-
-        Parameters
-        ----------
-        f, y : array
-            Values and labels.
-
-        Returns
-        -------
-        array
-            y where the margin is below s, zero elsewhere.
-        """
+        """Return the slope of ``-max(0, s - y f)``, y where the margin is below s: values and labels → their shape."""
         return np.asarray(y * (y * f < self.s), dtype=np.float64)

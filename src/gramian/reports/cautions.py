@@ -71,7 +71,7 @@ def _search(subject: Subject, found: Evaluation | None) -> Iterator[str]:
     base = baseline_of(subject.model)
     if any(f"time_limit {did}" in subject.model.refit_ for did in ("ended", "stopped", "left")):
         yield "The time limit cut the search or the last fit short, as said below; more time may give a better model."
-    if found is not None and found.honest and metric in MEASURES and np.isfinite(now := measured(found, metric)):
+    if found is not None and subject.seen is False and metric in MEASURES and np.isfinite(now := measured(found, metric)):
         worse = best.score - now if board.greater_is_better else now - best.score
         if worse > BROKEN * np.hypot(best.spread, _chance(found, metric, now)):
             beside = f"{board.metric_name} {written(now)} against {written(best.score, best.spread)}"

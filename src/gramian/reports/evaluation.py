@@ -18,6 +18,7 @@ from sklearn.utils import column_or_1d, get_tags
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _num_samples
 
+from gramian.estimators.auto.row_hashes import find_rows
 from gramian.inspection import Sensitivity, sensitivity
 from gramian.inspection.fitted import sampled, unnamed
 from gramian.reports.subject import Subject
@@ -82,8 +83,9 @@ class Evaluation:
 def evaluate(subject: Subject) -> Evaluation | None:
     """Predict every row given by a model that has not seen it, as far as possible.
 
-    Rows that are new to the model are predicted by it. Where it learned from them, or that cannot be known, clones with
-    its settings are fitted to four fifths of at most 1,000 rows and predict the last fifth.
+    Rows that are new to the model are predicted by it. An automatic model keeps what its search predicted for held-out
+    rows. Where another one learned from the rows, or that cannot be known, clones with its settings are fitted to four
+    fifths of at most 1,000 rows and predict the last fifth.
     """
     if subject.y is None or subject.task not in ("classification", "regression") or _num_samples(subject.y) < 2:
         return None
@@ -91,6 +93,8 @@ def evaluate(subject: Subject) -> Evaluation | None:
     truth = column_or_1d(subject.y) if classes else np.asarray(subject.y)
     parts = _parts(truth, classes)
     # Refitting an automatic estimator would repeat its search.
+    if subject.automatic and subject.seen is True and (found := _as_held_out(subject, truth)) is not None:
+        return found
     if subject.seen is False or parts.max() == 0 or subject.automatic:
         return _as_it_is(subject, truth, parts)
     try:
@@ -118,6 +122,29 @@ def _as_it_is(subject: Subject, truth: NDArray[Any], parts: NDArray[np.intp]) ->
     how = f"on {len(truth):,} rows {'new to the model' if honest else 'that the model may have learned from'}"
     found = Evaluation(truth, predicted, deviation, parts, honest, how, np.arange(len(truth)))
     return _ranked(replace(found, held=[(subject.model, subject.X, truth)]), subject)
+
+
+def _as_held_out(subject: Subject, truth: NDArray[Any]) -> Evaluation | None:
+    """What machines of the search predicted for rows held out of them; None if the model does not keep it."""
+    model = subject.model
+    if not hasattr(model, "_held_out"):
+        return None
+    rows, places = find_rows(model._held_hashes, model._encoded(subject.X))
+    if len(rows) < 2:
+        return None
+    predicted, truth, sureness, classes = model._held_out[places], truth[rows], None, np.zeros(0)
+    threshold = getattr(model, "threshold_", None)
+    if subject.task == "classification":
+        classes, P = np.asarray(model.classes_), predicted
+        sureness = P if threshold is None else P[:, 1]
+        codes = np.argmax(P * model.class_weight_, axis=1) if threshold is None else (P[:, 1] > threshold).astype(int)
+        predicted = classes[codes]
+    parts = _parts(truth, subject.task == "classification")
+    some = "" if len(rows) == _num_samples(subject.y) else f" of {_num_samples(subject.y):,}"
+    how = f"on {len(rows):,}{some} rows, each predicted by models of the search that had not seen it"
+    found = Evaluation(truth, predicted, None, parts, True, how, rows, [(model, subject.X, subject.y)])
+    ranked = {"sureness": sureness, "probability": True, "threshold": 0.5 if threshold is None else float(threshold)}
+    return replace(found, classes=classes, **ranked)
 
 
 def _by_folds(subject: Subject, truth: NDArray[Any]) -> Evaluation:

@@ -97,7 +97,7 @@ class Score:
 
 def score_of(subject: Subject, found: Evaluation | None) -> Score | None:
     """Return the score to show."""
-    if subject.automatic and (found is None or not found.honest):
+    if subject.automatic and (found is None or subject.seen is not False):
         return _of_leaderboard(subject.model)
     if found is not None:
         return _of_predictions(subject, found)

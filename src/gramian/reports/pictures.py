@@ -195,7 +195,8 @@ def _function(subject: Subject, table: Any) -> Iterator[Plan]:
 def _inputs(subject: Subject, found: Evaluation | None, inputs: Sensitivity | None) -> Iterator[Plan]:
     """Permutation importance of each column, and slopes of the fitted function."""
     if inputs is not None and found is not None:
-        seen = "" if found.honest else " The model may have learned from them."
+        learned = subject.automatic and subject.seen is not False
+        seen = " The model may have learned from them." if learned or not found.honest else ""
         caption = f"How much worse {inputs.n_rows:,} rows are predicted when a column is shuffled.{seen} {USES}"
         yield Plan(INPUTS, "Which inputs matter", caption, lambda: plots.SensitivityDisplay.from_sensitivity(inputs))
     if subject.automatic and len(getattr(subject.X, "shape", ())) == 2:

@@ -92,6 +92,7 @@ def agree(said: Certificate, found: Certificate, tol: float | None = None) -> bo
     bound of the fit may be the weaker one, and bounds within a factor of 3 may be on either side of ``tol``.
     """
     a, b, bound = said.figure, found.figure, getattr(found, "bound", False)
+    tol = getattr(found, "limit", None) or tol or 0.0
     slack = max(ROUNDING, getattr(found, "rounding", 0.0))
     if said.converged == found.converged:
         if said.converged and said.kind == "stationary":
@@ -102,9 +103,9 @@ def agree(said: Certificate, found: Certificate, tol: float | None = None) -> bo
         # A gap is relative to the objective, or to a larger scale if that is nearly zero.
         scale = max(abs(found.primal), abs(found.primal - found.dual) / b if bound and b > 0 else 0.0)
         return bool(same or (bound and (b <= a or abs(said.primal - found.primal) <= slack * scale)))
-    near = (tol or 0.0) < b <= FACTOR * (tol or 0.0)
-    if slack > max(tol or 0.0, ROUNDING):  # rounding alone exceeds the tolerance, and the fit should say so
+    near = tol < b <= FACTOR * tol
+    if slack > max(tol, ROUNDING):  # rounding alone exceeds the tolerance, and the fit should say so
         return found.converged or near
     pairs = ((a, b), (said.violation, found.violation))
-    across = any(min(pair) <= (tol or 0.0) <= max(pair) <= min(pair) + slack for pair in pairs)
+    across = any(min(pair) <= tol <= max(pair) <= min(pair) + slack for pair in pairs)
     return across or bool(bound and (b <= a if found.converged else near))

@@ -218,6 +218,7 @@ class Verified(Certificate):
 
     rounding: float = 0.0  # rounding error of its figures in float64
     bound: bool = False  # whether its dual point was found here, and may be better than the fit's
+    limit: float | None = None  # the largest figure that converges, if it is not ``tol``
 
     __str__ = Certificate.__str__
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gramian.estimators.auto import row_hashes as module
-from gramian.estimators.auto.row_hashes import row_hashes, share_seen
+from gramian.estimators.auto.row_hashes import find_rows, indexed_hashes, row_hashes, share_seen
 
 RNG = np.random.default_rng(0)
 
@@ -33,3 +33,11 @@ def test_a_row_outside_the_range_of_the_hashes_tells_nothing():
 def test_rows_that_differ_in_one_bit_or_in_order_have_different_hashes():
     Z = np.array([[1.0, 2.0], [2.0, 1.0], [1.0, np.nextafter(2.0, 3.0)], [0.0, 0.0], [np.nan, 0.0]])
     assert row_hashes(Z).size == len(Z)
+
+
+def test_rows_are_found_among_others():
+    Z = np.array([[1.0, 2.0], [3.0, 4.0], [1.0, 2.0], [5.0, 6.0]])
+    kept, first = indexed_hashes(Z)
+    rows, places = find_rows(kept, np.array([[5.0, 6.0], [9.0, 9.0], [1.0, 2.0]]))
+    np.testing.assert_array_equal(rows, [0, 2])
+    np.testing.assert_array_equal(first[places], [3, 0])

@@ -11,8 +11,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor as Peer
 from sklearn.gaussian_process import kernels as sk
 
-from gramian import GaussianProcessClassifier, GaussianProcessRegressor
+from gramian import GaussianProcessClassifier, GaussianProcessRegressor, verify
 from gramian.kernels import RBF, Constant, White
+from gramian.verification import agree
 
 
 def projected_slope(gp):
@@ -92,6 +93,7 @@ def test_the_slope_is_as_flat_as_the_certificate_says():
             assert projected_slope(gp) < 0.01
         else:
             assert "rounding hides it" in gp.certificate_.message
+        assert agree(gp.certificate_, verify(gp, X, y), gp.tol)
         said += gp.certificate_.converged
     assert said >= 18  # beside noise of 1e-10 alone, rounding may hide the slope
 

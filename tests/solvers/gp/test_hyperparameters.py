@@ -119,6 +119,20 @@ def test_a_hessian_ends_with_the_time():
     np.testing.assert_allclose(climb.curvature(run, free), np.eye(10), atol=1e-8)
 
 
+@pytest.mark.parametrize(("slopes", "met"), [((0, 0, 0, 4), False), ((0, 0, 0, 0), True), ((0.1, 0.11), True)])
+def test_slopes_that_rounding_may_hide_are_not_called_flat(slopes, met):
+    """Slopes in units of 2⁻¹⁰, a multiple of which each of them is if the terms of its sum are about 2⁴²."""
+    told = iter([*slopes, *(0.5 * slopes[-1] for _ in range(3))])
+    rough = maximise(
+        lambda theta: (0.0, np.full(1, next(told) / 1024)),
+        [np.zeros(1)],
+        np.array([[-1.0, 1.0]]),
+        optimizer=lambda obj_func, initial_theta, bounds: (initial_theta, 0.0),
+    )
+    assert rough.certificate.converged == met
+    assert rough.certificate.violation <= 1e-3 or "rounding hides it" in rough.certificate.message
+
+
 def test_a_value_that_is_never_finite_is_told():
     best = maximise(lambda t: (-np.inf, np.zeros(2)), [np.zeros(2)], BOX)
     assert not best.certificate.converged

@@ -28,7 +28,7 @@ from gramian.estimators.auto.leaderboard import TOO_SLOW, WINNER, Leaderboard
 from gramian.estimators.auto.plans import OFFERED, Plan, Planner, Sizes
 from gramian.estimators.auto.refit import Refit, Winner, refit, refit_others, refit_over_passes
 from gramian.estimators.auto.response import Classes, Response
-from gramian.estimators.auto.row_hashes import row_hashes
+from gramian.estimators.auto.row_hashes import indexed_hashes, row_hashes
 from gramian.estimators.auto.scaling import FOREST, fit_scaling, scalings_for
 from gramian.estimators.auto.search import BASELINE, ScaledRows, Search, cheap_score
 from gramian.estimators.auto.splits import among, own_order, repeated, splits_asked_for
@@ -37,7 +37,7 @@ from gramian.estimators.auto.tables import Column, columns_of, plain, read_again
 from gramian.estimators.auto.team import Team, chosen
 from gramian.estimators.base import COMMON, restored_on_failure, warn_unless_converged
 from gramian.features.base import sample_seed
-from gramian.gram.engine import device_for, device_speed
+from gramian.gram.device import device_for, device_speed
 from gramian.kernels import Kernel, resolve
 from gramian.kernels.tunable import Nested
 from gramian.progress import Clock, Tick, progress, silent
@@ -132,6 +132,8 @@ class AutoKernel(Nested, BaseEstimator):
             else:
                 last = refit_over_passes(winner, blocks, getattr(self, "classes_", None))
             self._keep(search, team, [last, *refit_others(team.others)])
+            if blocks is not None:  # those outputs are of rows that the last fit has seen
+                del self._held_hashes, self._held_out
         warn_unless_converged(self.certificate_, self)
         return self
 
@@ -284,7 +286,9 @@ class AutoKernel(Nested, BaseEstimator):
         certificates = [done.model.certificate_ for done in lasts if done is not None]
         self.certificate_ = next((c for c in certificates if not c.converged), certificates[0])
         held, rows = team.held(lasts)
-        self._calibrate(response, held, rows)
+        predicted = self._calibrate(response, held, rows)
+        self._held_hashes, kept = indexed_hashes(first.rows[rows])
+        self._held_out = predicted[kept]
 
     def _response(self, y: Any, weights: Array | None) -> Response:
         raise NotImplementedError(f"{type(self).__name__} must define _response(y, weights).")
@@ -293,7 +297,8 @@ class AutoKernel(Nested, BaseEstimator):
         """The response on the scale that predicts best, given the score of a cheap trial."""
         return response
 
-    def _calibrate(self, response: Any, held: Array, rows: NDArray[np.intp]) -> None:
+    def _calibrate(self, response: Any, held: Array, rows: NDArray[np.intp]) -> Array:
+        """Learn from held-out outputs how sure predictions are; return what is predicted for those rows."""
         raise NotImplementedError(f"{type(self).__name__} must define _calibrate(response, held, rows).")
 
     def explain(self) -> str:

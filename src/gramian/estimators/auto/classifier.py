@@ -170,13 +170,15 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
             raise ValueError(f"class_weight must be positive, got {costs.min():g}; leave a class out of y instead.")
         return Classes(codes, int(self.classes_.size), metric, weights, costs)
 
-    def _calibrate(self, response: Classes, held: Array, rows: NDArray[np.intp]) -> None:
+    def _calibrate(self, response: Classes, held: Array, rows: NDArray[np.intp]) -> Array:
         codes, weights = response.codes[rows], response.weights_of(rows)
         factor, constants = fit_softmax(held, codes, weights)
         self.temperature_, self.offsets_ = 1.0 / factor, constants / factor
-        threshold = response.decided(log_softmax(factor * held + constants, axis=1), codes, weights)[0]
+        logs = log_softmax(factor * held + constants, axis=1)
+        threshold = response.decided(logs, codes, weights)[0]
         self.threshold_ = threshold if self.classes_.size == 2 else None
         self.class_weight_ = np.ones(self.classes_.size) if response.costs is None else response.costs
+        return np.asarray(np.exp(logs))
 
     @by_blocks
     def decision_function(self, X: Any) -> Array:

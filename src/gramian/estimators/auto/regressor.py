@@ -193,13 +193,15 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
         skewed = skew(y) > SKEWED and abs(skew(log.learned)) < skew(y)
         return log if skewed and judged(log) < judged(response) else response
 
-    def _calibrate(self, response: Numbers, held: Array, rows: NDArray[np.intp]) -> None:
+    def _calibrate(self, response: Numbers, held: Array, rows: NDArray[np.intp]) -> Array:
         self.target_scale_ = "log" if response.log else "linear"
         self.shift_ = response.shift(held, rows)
         self.residuals_ = response.scale * (response.targets[rows, 0] - held[:, 0])
         self.residual_weights_ = response.weights_of(rows)
+        predicted = response.predictions(held, self.shift_)
         if np.unique(response.y).size >= LEAST_TOLD:
-            self._tell_of_residuals(response.predictions(held, self.shift_))
+            self._tell_of_residuals(predicted)
+        return predicted
 
     def _tell_of_residuals(self, predictions: Array) -> None:
         """Warn where the size of residuals depends on the prediction, so that intervals of one width fit none."""

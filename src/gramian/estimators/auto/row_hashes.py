@@ -15,7 +15,20 @@ _GOLDEN, _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5
 
 def row_hashes(Z: NDArray[np.float64]) -> NDArray[np.int64]:
     """Return the smallest hashes of the rows, in order: Z (n, d)."""
-    return np.unique(_hashes(Z))[:KEPT].view(np.int64)
+    return indexed_hashes(Z)[0]
+
+
+def indexed_hashes(Z: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.intp]]:
+    """Return the smallest hashes of the rows, in order, and the first row of each: Z (n, d)."""
+    hashes, first = np.unique(_hashes(Z), return_index=True)
+    return hashes[:KEPT].view(np.int64), first[:KEPT]
+
+
+def find_rows(kept: NDArray[np.int64], Z: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return which rows are among those hashed, and their places there: kept (m,) ascending, Z (n, d)."""
+    known, asked = kept.view(np.uint64), _hashes(Z)
+    (rows,) = np.nonzero(np.isin(asked, known))
+    return rows, np.searchsorted(known, asked[rows])
 
 
 def share_seen(kept: NDArray[np.int64], Z: NDArray[np.float64]) -> float | None:

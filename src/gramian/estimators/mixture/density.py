@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gramian.data.blocks import by_blocks
 from gramian.estimators.base import row_weights
-from gramian.gram.engine import device_for
+from gramian.gram.device import device_for
 from gramian.resources import random_of
 from gramian.solvers.mixture.covariances import Floats, family
 from gramian.solvers.mixture.e_step import evaluate, evaluate_few

@@ -24,7 +24,7 @@ from gramian.estimators.base import COMMON, opened, restored_on_failure, row_wei
 from gramian.estimators.mixture.density import MixtureDensity
 from gramian.estimators.mixture.starts import INIT_PARAMS, complete, given_parameters, start, start_rows, start_size
 from gramian.features.base import sample_seed
-from gramian.gram.engine import checked_device, device_for
+from gramian.gram.device import checked_device, device_for
 from gramian.progress import Clock, Tick, progress
 from gramian.resources import one_blas_thread, random_of
 from gramian.solvers.mixture.covariances import COVARIANCE_TYPES, CovarianceFamily, Floats, family

@@ -93,7 +93,7 @@ class Card:
         return out
 
     def product(self, A: Points, B: Points, V: NDArray[Any], flipped: bool) -> Array:
-        """Return ``K(A, B) @ V``, or ``K(A, B).T @ V`` where flipped; in the precision of V."""
+        """Return ``K(A, B) @ V``, or ``K(A, B).T @ V`` if flipped; in the precision of V."""
         with self._room(A, B):
             total = self.multiply(A, B, self._on_card(V), V.dtype == np.float64, flipped)
             return np.array(to_numpy(total))

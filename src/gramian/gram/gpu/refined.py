@@ -1,4 +1,4 @@
-"""Solves with S K S + D on a GPU where its factor fits only in single precision: the factor preconditions conjugate
+"""Solves with S K S + D on a GPU if its factor fits only in single precision: the factor preconditions conjugate
 gradients, whose products are in double precision."""
 
 from __future__ import annotations

@@ -53,10 +53,12 @@ NEWTON_STEPS = 5
 """Newton steps at most; they are judged by the slope, since near the optimum the value is constant to rounding."""
 MUCH = 0.1
 """After a step that reduces the slope to less than this share, the next one uses the same Hessian."""
-HAIR = 1e-10
-"""A step, in theta, that changes rounding errors only."""
-DIFFERENCE = 1e-3
-"""The step, in theta, of the differences that a Hessian is made of."""
+HAIRS = (1e-13, -1e-13, 2e-13)
+"""Steps, in theta, that change rounding errors only."""
+UNFELT = 0.01
+"""Slopes that change by less than this share of the largest that converges are not made of rounding."""
+DIFFERENCE = 1e-4
+"""The step, in theta, of the differences that a Hessian is made of; entries of a linear map may be known to 1e-3."""
 BINDING = 0.1
 """A bound is warned of if the slope of the evidence there, by the logarithm of the parameter, exceeds this."""
 PLATEAU = 1e-3
@@ -461,11 +463,23 @@ class _Climb:
         slope = np.clip(run.theta + run.slope, *self.bounds.T) - run.theta
         return float(np.abs(slope).max(initial=0.0)) if math.isfinite(run.value) else math.inf
 
+    def surely(self, run: _Run) -> float:
+        """The violation by the steepest slope that rounding may hide: at most the range of slopes a hair apart off."""
+        runs = [run]
+        for hair in HAIRS:
+            runs.append(self.at(np.clip(run.theta + hair, *self.bounds.T)))
+            change = np.abs(runs[-1].slope - run.slope)
+            # Equal slopes prove nothing: sums of large terms are multiples of the last digit of those.
+            if np.all((change > 0) & (change < UNFELT * self.flat)):
+                break
+        slopes, value = np.array([near.slope for near in runs]), min(near.value for near in runs)
+        middle, reach = 0.5 * (slopes.min(axis=0) + slopes.max(axis=0)), np.ptp(slopes, axis=0)
+        return max(self.violation(replace(run, value=value, slope=middle + side * reach)) for side in (-1.0, 1.0))
+
     def certificate(self, best: _Run) -> Certificate:
         violation = self.violation(best)
         if violation <= self.flat:
-            # So near, the slope is the same but for its rounding.
-            violation = max(violation, self.violation(self.at(np.clip(best.theta + HAIR, *self.bounds.T))))
+            violation = self.surely(best)
         why = "the slope of the evidence does not vanish, or rounding hides it; raise alpha, or learn the noise."
         if not math.isfinite(best.value):
             why = "the kernel matrix was not positive definite at any start; raise alpha, or learn the noise."

@@ -262,19 +262,13 @@ def by_pcg(
         product = passes.sum(_product, lift, lift.unmixed(V), width=lift.width)["product"]
         return lift.mixed(product) + ridge[columns] * V
 
-    def proceed() -> bool:
-        return done < max_iter and not clock.expired
-
     rough = total(_moments(part, lift) for part in sample.strips(lift.width))
     assert rough is not None
     factors = _Factors((n / sample.index.size) * rough["second"], ridge)
     goal = 0.5 * tol * np.linalg.norm(B, axis=0)
-    w = conjugate_gradients(B, times, factors.solve, goal, proceed=proceed)
-    steps, why = done, "stopped by rounding in float64; regularise more, or take fewer features."
-    if clock.expired:
-        why = f"max_time={clock.max_time:g} s passed; allow more."
-    elif steps >= max_iter:
-        why = f"max_iter={max_iter} was reached; allow more, or regularise more."
+    w = conjugate_gradients(B, times, factors.solve, goal, proceed=lambda: not clock.ended(done, max_iter))
+    steps, ended = done, clock.ended(done, max_iter)
+    why = f"{ended}; allow more," if ended else "stopped by rounding in float64; take fewer features,"
     worst = float(relative_residuals(B - times(w, slice(None)), B).max(initial=0.0))
-    certificate = certify("residual", worst, tol, why, seconds=clock.seconds, iterations=steps)
+    certificate = certify("residual", worst, tol, f"{why} or regularise more.", seconds=clock.seconds, iterations=steps)
     return Solution(w, certificate, ridge), error_of(rough)

@@ -174,7 +174,8 @@ def _newton(which: int, start: Start, functions: Functions, m: int, limits: Goal
     goal = limits.tol
     for steps in range(1, limits.max_iter + 1):
         best = replace(best, steps=steps)
-        why = _ended(steps, strikes, limits)
+        why = limits.clock.ended(steps, limits.max_iter)
+        why = why or ("stopped by rounding in float64" if strikes > STRIKES else "")
         if best.gap <= goal or why:
             return replace(best, why=why)
         step, tries, flat = curvature.step(here.slope), tries + 1, False
@@ -259,14 +260,6 @@ def _shortened(here: _Seen, step: Array, looked: Callable[..., Look]) -> Look:
     if reached[best] < here.objective:
         return (yield from looked(ask.theta + LENGTHS[best] * step, ask.width))
     return here if here.hessian is not None else (yield from looked(ask.theta, ask.width))
-
-
-def _ended(steps: int, strikes: int, limits: Goal) -> str:
-    if limits.clock.expired:
-        return f"max_time={limits.clock.max_time:g} s passed"
-    if steps == limits.max_iter:
-        return f"max_iter={limits.max_iter} was reached"
-    return "stopped by rounding in float64" if strikes > STRIKES else ""
 
 
 def _seen(ask: Ask, sums: Sums, i: int, functions: Functions, m: int, scale: float, before: Curvature | None) -> _Seen:

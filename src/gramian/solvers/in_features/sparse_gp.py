@@ -19,10 +19,11 @@ from scipy.linalg import LinAlgError, cho_solve, cholesky, eigh, solve_triangula
 
 from gramian.certificates import Certificate, certify, relative_residuals
 from gramian.data.passes import Need, Part, Passes, Sums
-from gramian.features.base import WorkerMap, dense
+from gramian.features.base import WorkerMap
 from gramian.gram import Gram
 from gramian.gram.operator import wide
 from gramian.kernels import Kernel
+from gramian.kernels.points import dense
 from gramian.progress import Clock
 from gramian.resources import memory_budget, spans
 from gramian.solvers.gp.evidence import Evidence, signal_and_noise
@@ -277,11 +278,13 @@ class FeaturePosterior(Posterior):
 
     def _spread(self, Z: Any) -> Array:
         """V with VᵀV = ψ(Z) C⁻¹ ψ(Z)ᵀ."""
-        return np.asarray(solve_triangular(self.core, dense(self.features.transform(Z)).T, lower=True))
+        return np.asarray(solve_triangular(self.core, self._features(Z).T, lower=True))
+
+    def _features(self, Z: Any) -> Array:
+        return np.asarray(dense(self.features.transform(Z), np.float64))
 
     def mean(self, Z: Any) -> Array:
-        parts = [dense(self.features.transform(Z[rows])) @ self.alpha for rows in spans(Z.shape[0], self._height)]
-        return np.concatenate(parts)
+        return np.concatenate([self._features(Z[rows]) @ self.alpha for rows in spans(Z.shape[0], self._height)])
 
     @property
     def _height(self) -> int:

@@ -117,13 +117,9 @@ class Refinement:
 
     def at_an_end(self) -> bool:
         """Whether all columns have converged, or time or iterations have run out; records which."""
-        if self.clock.expired:
-            self.why = f"max_time={self.clock.max_time:g} s passed; allow more."
-        elif self.iterations >= self.max_iter:
-            self.why = f"max_iter={self.max_iter} was reached; allow more, or regularise more."
-        else:
-            return bool(np.all(self.residuals <= self.tol))
-        return True
+        if ended := self.clock.ended(self.iterations, self.max_iter):
+            self.why = f"{ended}; allow more, or regularise more."
+        return bool(ended) or bool(np.all(self.residuals <= self.tol))
 
     def refine(self, fast: Any) -> None:
         """Repeat cycles until the residuals are small enough or stall, or time or iterations run out."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from gramian.kernels.points import is_sparse
+from gramian.kernels.points import dense
 from gramian.resources import spans
 
 IDENTIFIED = 1e-10
@@ -30,17 +30,13 @@ def columns(trend: Any, X: Any) -> Array:
     n = X.shape[0]
     if isinstance(trend, str):
         ones = np.ones((n, 1))
-        return ones if trend == "constant" else np.hstack([ones, _dense(X)])
+        return ones if trend == "constant" else np.hstack([ones, dense(X, np.float64)])
     T = trend.transform(X) if hasattr(trend, "transform") else trend(X)
-    T = _dense(T)
+    T = dense(T, np.float64)
     T = T[:, None] if T.ndim == 1 else T
     if T.ndim != 2 or T.shape[0] != n:
         raise ValueError(f"trend must give one row of numbers for each of {n} rows, got shape {T.shape}.")
     return T
-
-
-def _dense(X: Any) -> Array:
-    return np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -55,8 +55,7 @@ def solve(space: Any, loss: Any, y: Array, goal: Goal) -> Fitted:
         goal.tick(rounds, gap=best[0] - lower)
         if best[0] - lower <= goal.tol * max(abs(best[0]), scale):
             break
-        if rounds >= goal.max_iter or goal.clock.expired:
-            why = f"max_iter={goal.max_iter} was reached" if rounds >= goal.max_iter else "max_time passed"
+        if why := goal.clock.ended(rounds, goal.max_iter):
             break
         keep = idle < IDLE
         U, KU = np.column_stack([U[:, keep], slope]), np.column_stack([KU[:, keep], space @ slope[:, None]])

@@ -78,14 +78,14 @@ class Iterate:
 
 @dataclass(frozen=True, eq=False)
 class NewtonResult:
-    """Where Newton's method ended."""
+    """The result of Newton's method."""
 
     at: Iterate  # The function
     u: Array  # (n, k): The gradient of the data term there, a dual point
     Ku: Array  # (n, k): K @ u
     gap: float  # ``‖u + μα‖²_K / (2μ)``
     steps: int  # Newton steps taken
-    why: str = ""  # Why it stopped short, where it did
+    why: str = ""  # Why it stopped short, if it did
 
 
 def origin(fit: Any, intercept: bool) -> Iterate:
@@ -113,8 +113,7 @@ def minimise(space: Any, fit: Any, mu: float, start: Iterate, goal: Goal, floor:
         met = gap <= max(goal.tol * abs(objective), floor)
         if met or strikes > 1:
             break
-        if step == goal.max_iter or clock.expired:
-            why = f"max_time={clock.max_time:g} s passed" if clock.expired else f"max_iter={step} was reached"
+        if why := clock.ended(step, goal.max_iter):
             break
         system = System(space, fit.half_curvature(at.f), mu, intercept, fit.stiff)
         at, objective, flat = _step(space, fit, mu, at, system.direction(r, Kr, clock), r, objective, intercept)

@@ -56,11 +56,8 @@ def minimise(space: Any, fit: DataFit, mu: float, start: Iterate, goal: Goal, do
         best = here if best is None or here.gap < best.gap else best
         if best.gap <= goal.tol * size:
             break
-        if goal.clock.expired:
-            why = f"max_time={goal.clock.max_time:g} s passed"
-        elif steps >= goal.max_iter:
-            why = f"max_iter={goal.max_iter} was reached"
-        elif failures > PATIENCE or (failures and best.gap <= ROUNDING * size):
+        why = goal.clock.ended(steps, goal.max_iter)
+        if not why and (failures > PATIENCE or (failures and best.gap <= ROUNDING * size)):
             why = "stopped by rounding in float64"
         gamma = max(SHRINK * gamma, SMALLEST * first)
     assert best is not None

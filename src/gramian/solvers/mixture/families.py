@@ -39,66 +39,19 @@ class Family:
     """
 
     def log_density(self, X: Array, theta: Any) -> Array:
-        """Return log p(x | θ).
-
-        Parameters
-        ----------
-        X : array of shape (n, d)
-            Samples.
-        theta : array
-            Parameters of one component.
-
-        Returns
-        -------
-        array of shape (n,)
-            The log densities, which may be minus infinity.
-        """
+        """Return log p(x | θ), which may be minus infinity: X (n, d), θ of one component → (n,)."""
         raise NotImplementedError(f"{type(self).__name__} must define log_density(X, theta).")
 
     def fit(self, X: Array, weights: Array) -> Any:
-        """Return the θ that maximises ``Σ_i weights_i log p(x_i | θ)``.
-
-        Parameters
-        ----------
-        X : array of shape (n, d)
-            Samples.
-        weights : array of shape (n,)
-            Weights >= 0, not all zero.
-
-        Returns
-        -------
-        array
-            Parameters of one component, of the same shape in every fit.
-        """
+        """Return the θ that maximises ``Σ_i weights_i log p(x_i | θ)``: X (n, d), weights (n,) >= 0 → array θ."""
         raise NotImplementedError(f"{type(self).__name__} must define fit(X, weights).")
 
     def sample(self, theta: Any, size: int, rng: np.random.RandomState) -> Array:
-        """Draw samples of one component.
-
-        Parameters
-        ----------
-        theta : array
-            Its parameters.
-        size : int
-            Number of samples.
-        rng : RandomState
-            The source of randomness.
-
-        Returns
-        -------
-        array of shape (size, d)
-            The samples.
-        """
+        """Draw samples of one component: its θ, their number, the source of randomness → (size, d)."""
         raise NotImplementedError(f"{type(self).__name__} must define sample(theta, size, rng).")
 
     def check(self, X: Array) -> None:
-        """Raise ``ValueError`` if the samples are not in the support of this family.
-
-        Parameters
-        ----------
-        X : array of shape (n, d)
-            Samples.
-        """
+        """Raise ``ValueError`` if samples are not in the support of this family: X (n, d) → None."""
 
 
 def _means(X: Array, weights: Array) -> Array:

@@ -179,7 +179,8 @@ class _Descent:
 
         task, batch = self.batch.task, self.batch
         gradient, figures = np.empty(beta.size), np.zeros((len(batch), 3))
-        options = task.kink, tol, limit, polished, WORK, NOISE["float64"], task.scaled, self.unit
+        # One type each, since solve_all is compiled for every combination of types.
+        options = float(task.kink), float(tol), limit, polished, WORK, NOISE["float64"], task.scaled, float(self.unit)
 
         def share(part: slice) -> None:
             edges = batch.edges[part.start : part.stop + 1]

@@ -17,8 +17,6 @@ from gramian.compiled import compiled, larger, part
 from gramian.solvers.svm.tasks import SNAP
 
 Array = NDArray[Any]
-V, N, M, B = "f8[::1]", "i8[::1]", "f8[:, ::1]", "b1[::1]"
-"""Types of arrays in signatures: float vectors, index vectors, float matrices, boolean vectors."""
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 FAST = {"nnan", "nsz", "contract"}
 EPSILON = float(np.finfo(np.float64).eps)
@@ -446,7 +444,7 @@ def _solve_one(
     line[FAILED] = 1.0 if indefinite or not converged else 0.0
 
 
-@compiled(f"void({M}, {N}, {N}, {N}, {V}, {V}, {V}, f8, f8, i8, i8, f8, f8, b1, f8, {V}, {V}, {M})", **OPTIONS)
+@compiled(**OPTIONS)
 def solve_all(
     K: Array, edges: Array, splits: Array, ids: Array, linear: Array, lower: Array, upper: Array, kink: float,
     tol: float, limit: int, polished: int, work: float, noise: float, scaled: bool, unit: float, beta: Array,
