@@ -467,7 +467,7 @@ def test_an_interrupted_fit_leaves_things_as_they_were(data, monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gramian.estimators.machine.spaces.solve", interrupted)
+    monkeypatch.setattr("gramian.estimators.machine.base.solve", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, -y)
     np.testing.assert_array_equal(model.predict(Z), before)

@@ -19,8 +19,7 @@ from gramian.data.blocks import by_blocks
 from gramian.data.passes import Need, Part
 from gramian.estimators.base import validated
 from gramian.estimators.docstrings import documented
-from gramian.estimators.machine.base import MACHINE, Machine
-from gramian.estimators.machine.spaces import Exact, InFeatures
+from gramian.estimators.machine.base import MACHINE, Exact, InFeatures, Machine
 from gramian.features.base import available_if
 from gramian.gram.operator import narrow
 from gramian.losses import offers, resolve
