@@ -13,7 +13,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
-from sklearn.model_selection import check_cv
+from sklearn.model_selection import PredefinedSplit, check_cv
+from sklearn.model_selection._split import _CVIterableWrapper
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from gramian.certificates import together
@@ -531,7 +532,7 @@ class Machine(Duality, Expansion):
         else:
             grid = np.sort(as_grid("lams", self.lams))[::-1]
         total, held_out = np.zeros(grid.size), 0.0
-        for train, test in check_cv(self.cv, y, classifier=is_classifier(self)).split(np.zeros((len(y), 1)), y):
+        for train, test in self._folds(y, rows.index):
             fold = Held(rows_of(kernel, X, train), y[train], weights[train], memory=self.memory)
             left = X[test][:, train] if is_precomputed(kernel) else X[test]
             columns, shares = targets.of(Part(left, y[test], weights[test], test))
@@ -545,6 +546,15 @@ class Machine(Duality, Expansion):
                     total[i] += sum(DataFit(loss, column, shares).value(f) for loss, column, f in found)
         self.lams_, self.cv_path_ = grid, total / held_out
         return replace(goal, strength=float(grid[np.argmin(total)]))
+
+    def _folds(self, y: NDArray[Any], kept: NDArray[np.intp]) -> Iterator[Any]:
+        """Training and test rows of each fold; folds given by the user count rows of weight zero too."""
+        folds = check_cv(self.cv, y, classifier=is_classifier(self))
+        for fold in folds.split(np.zeros((len(y), 1)), y):
+            if isinstance(folds, PredefinedSplit | _CVIterableWrapper):
+                yield [_places(kept, np.asarray(part)) for part in fold]
+            else:
+                yield fold
 
     # ---- duality ------------------------------------------------------------------------------------------------
 
@@ -583,6 +593,13 @@ class Machine(Duality, Expansion):
         """Fitted values at validated rows in float64, one column per function."""
         f = self._evaluate(X)
         return np.asarray(f.reshape(f.shape[0], -1) + np.atleast_1d(self.intercept_))
+
+
+def _places(kept: NDArray[np.intp], part: NDArray[Any]) -> NDArray[np.intp]:
+    """The places of some rows, given by index or as a mask, among those that are kept."""
+    part = np.flatnonzero(part) if part.dtype == bool else part
+    places = np.minimum(np.searchsorted(kept, part), kept.size - 1)
+    return places[kept[places] == part]
 
 
 def indefinite(gram: Gram) -> str:
