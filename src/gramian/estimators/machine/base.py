@@ -1,4 +1,4 @@
-"""The base class of machines with any loss: parameters, exact and approximate spaces, choice of lam, fit."""
+"""The base class of machines with any loss: parameters, exact and approximate spaces, fit, duality."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
-from sklearn.model_selection import PredefinedSplit, check_cv
-from sklearn.model_selection._split import _CVIterableWrapper
+from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from gramian.certificates import together
@@ -23,7 +22,6 @@ from gramian.estimators.base import (
     COMMON,
     Expansion,
     adapted,
-    as_grid,
     forget,
     is_blocks,
     opened,
@@ -31,12 +29,12 @@ from gramian.estimators.base import (
     refuse_device,
     restored_on_failure,
     row_weights,
-    rows_of,
     sampled,
     warn_unless_converged,
 )
 from gramian.estimators.docstrings import documented
 from gramian.estimators.duality import Duality, FittedTo, Program
+from gramian.estimators.machine.cross_validation import losses_of_lams
 from gramian.features.base import WorkerMap, fit_map, parameters_checked
 from gramian.gram import Gram
 from gramian.gram.operator import as_predicted, wide
@@ -67,8 +65,6 @@ MACHINE: dict[str, list[Any]] = {
     "cv": ["cv_object"],
 }
 """Constraints on the parameters of a machine."""
-GRID = np.logspace(0, -6, 13)
-"""The grid of lam="cv", in units of the mean of k(x, x)."""
 DENSE = 1000
 """Most rows for which the smallest eigenvalue of K is computed."""
 VISIBLE = 1e-6
@@ -466,7 +462,10 @@ class Machine(Duality, Expansion):
         means: Any = {"tol": self.tol, "max_iter": self.max_iter, "clock": clock}
         goal = Goal(choice.name, self.penalty, self._strength(), bool(self.fit_intercept), **means)
         if self.lam == "cv":
-            goal = self._by_cross_validation(place, targets, goal)
+            folds = check_cv(self.cv, np.asarray(place.rows.y), classifier=is_classifier(self))
+            given = (targets, goal, folds, self.lams, self.memory)
+            self.lams_, self.cv_path_ = losses_of_lams(place, self._place, *given)
+            goal = replace(goal, strength=float(self.lams_[np.argmin(self.cv_path_)]))
         widths = [column.shape[1] for column in columns]
         starts = place.starts(last, widths) or [None] * len(widths)
         shown = self.verbose if self.approximation is None else False  # passes have their own bar
@@ -505,8 +504,6 @@ class Machine(Duality, Expansion):
             for name in {"coef_", "dual_coef_", "dual_point_"} & kept.keys():
                 setattr(self, name, kept[name].ravel())
 
-    # ---- choice of lam -------------------------------------------------------------------------------------------
-
     def _strength(self) -> float:
         """The radius or lam; zero if lam is still to be chosen by cross-validation."""
         if self.lam != "cv":
@@ -521,40 +518,6 @@ class Machine(Duality, Expansion):
         if self.penalty == "ball":
             raise ValueError("lam='cv' chooses lam, which penalty='ball' does not have; use 'squared' or 'norm'.")
         return 0.0
-
-    def _by_cross_validation(self, whole: Exact | InFeatures, targets: Targets, goal: Goal) -> Goal:
-        """Choose lam by losses on held-out rows, from the largest to the smallest with warm starts."""
-        rows, kernel = whole.rows, whole.kernel
-        y, weights = np.asarray(rows.y), rows.weights
-        X = rows.X[:, rows.index] if is_precomputed(kernel) else rows.X
-        if self.lams is None:
-            grid = GRID * (float(np.mean(Gram(kernel, X).diagonal())) or 1.0)
-        else:
-            grid = np.sort(as_grid("lams", self.lams))[::-1]
-        total, held_out = np.zeros(grid.size), 0.0
-        for train, test in self._folds(y, rows.index):
-            fold = Held(rows_of(kernel, X, train), y[train], weights[train], memory=self.memory)
-            left = X[test][:, train] if is_precomputed(kernel) else X[test]
-            columns, shares = targets.of(Part(left, y[test], weights[test], test))
-            held_out += float(shares.sum())
-            with self._place(fold, kernel) as place:
-                starts: list[Any] = [None] * len(columns)
-                for i, lam in enumerate(grid):
-                    fitted: Any = place.solve(replace(goal, strength=float(lam)), targets, starts, final=False)
-                    starts = [each.start for each in fitted]
-                    found = zip(targets.losses, columns, place.values(fitted, left), strict=True)
-                    total[i] += sum(DataFit(loss, column, shares).value(f) for loss, column, f in found)
-        self.lams_, self.cv_path_ = grid, total / held_out
-        return replace(goal, strength=float(grid[np.argmin(total)]))
-
-    def _folds(self, y: NDArray[Any], kept: NDArray[np.intp]) -> Iterator[Any]:
-        """Training and test rows of each fold; folds given by the user count rows of weight zero too."""
-        folds = check_cv(self.cv, y, classifier=is_classifier(self))
-        for fold in folds.split(np.zeros((len(y), 1)), y):
-            if isinstance(folds, PredefinedSplit | _CVIterableWrapper):
-                yield [_places(kept, np.asarray(part)) for part in fold]
-            else:
-                yield fold
 
     # ---- duality ------------------------------------------------------------------------------------------------
 
@@ -593,13 +556,6 @@ class Machine(Duality, Expansion):
         """Fitted values at validated rows in float64, one column per function."""
         f = self._evaluate(X)
         return np.asarray(f.reshape(f.shape[0], -1) + np.atleast_1d(self.intercept_))
-
-
-def _places(kept: NDArray[np.intp], part: NDArray[Any]) -> NDArray[np.intp]:
-    """The places of some rows, given by index or as a mask, among those that are kept."""
-    part = np.flatnonzero(part) if part.dtype == bool else part
-    places = np.minimum(np.searchsorted(kept, part), kept.size - 1)
-    return places[kept[places] == part]
 
 
 def indefinite(gram: Gram) -> str:
