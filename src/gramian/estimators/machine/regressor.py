@@ -49,11 +49,11 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
         ``"squared"``, ``"absolute"``, ``"huber"``, ``"quantile"``, ``"epsilon_insensitive"``, ``"poisson"``; a loss of
         ``gramian.losses`` with its parameters; or any object with ``value(f, y)`` and ``gradient(f, y)``.
         ``Quantile([0.1, 0.9])`` predicts one column per quantile.
-    {those of Machine}
+    {those of MachineParameters}
 
     Attributes
     ----------
-    {those of Machine}
+    {those of MachineParameters}
 
     Examples
     --------
