@@ -4,6 +4,8 @@ import inspect
 
 import pytest
 
+import gramian
+from gramian import plots
 from gramian.estimators.docstrings import documented, entries
 
 
@@ -74,3 +76,11 @@ def test_without_docstrings_as_under_python_oo_nothing_happens():
         pass
 
     assert documented(Bare).__doc__.strip() == ""
+
+
+def test_no_docstring_is_left_with_a_place_to_fill():
+    classes = [getattr(gramian, name) for name in gramian.__all__] + [getattr(plots, name) for name in plots.__all__]
+    for cls in filter(inspect.isclass, classes):
+        for text in (cls.__doc__, *(inspect.getdoc(member) for _, member in inspect.getmembers(cls, callable))):
+            assert "{those of " not in (text or ""), cls.__name__
+            assert "{ax}" not in (text or ""), cls.__name__

@@ -16,6 +16,7 @@ from safetensors.numpy import load_file
 from sklearn.datasets import make_regression
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
+from sklearn.model_selection import KFold, LeaveOneOut, LeavePOut, PredefinedSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -347,6 +348,15 @@ def test_a_kernel_of_ones_own_class_loads_where_it_is_defined(tmp_path: Path) ->
     del Kernel.registry["Cubed"]
     with pytest.raises(ModelFileError, match="unknown kernel 'Cubed'"):
         gramian.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("cv", [LeaveOneOut(), LeavePOut(1), PredefinedSplit([0, 1, 2] * 4), KFold(3)], ids=repr)
+def test_folds_are_kept(cv: Any, tmp_path: Path) -> None:
+    rows, targets = X[:12], np.asarray(y[:12], dtype=np.float64)
+    model = KernelMachineRegressor("squared", lam="cv", lams=[0.1, 0.01], cv=cv).fit(rows, targets)
+    gramian.save(model, tmp_path / "model")
+    again = gramian.load(tmp_path / "model").fit(rows, targets)
+    np.testing.assert_array_equal(again.cv_path_, model.cv_path_)
 
 
 def test_the_table_is_true() -> None:

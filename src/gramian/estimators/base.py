@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -41,6 +40,7 @@ from gramian.kernels.tunable import Nested
 from gramian.progress import Clock
 from gramian.resources import memory_budget, readable
 from gramian.rkhs import Function
+from gramian.warning import warn
 
 COMMON: dict[str, list[Any]] = {
     "kernel": [str, callable, Kernel],
@@ -149,8 +149,7 @@ def row_weights(sample_weight: Any, X: Any, *, negative: bool = False) -> NDArra
     weights = np.zeros(1) if none else _check_sample_weight(sample_weight, rows, **options)
     if negative and (below := int(np.count_nonzero(weights < 0))) < weights.size:
         if below:
-            message = f"{below} rows have a negative weight and are left out; give them zero to say so."
-            warnings.warn(message, UserWarning, stacklevel=5)
+            warn(f"Rows of negative weight are left out, {below} of {weights.size}; give them zero to say so.")
         weights = np.maximum(weights, 0.0)
     if not np.any(weights > 0):
         raise ValueError(
@@ -181,7 +180,7 @@ def forget(estimator: object) -> None:
 def warn_unless_converged(certificate: Certificate, who: object, first: str = "") -> None:
     """Warn if a fit did not reach its tolerance."""
     if not certificate.converged:
-        warnings.warn(f"{first}{type(who).__name__}: {certificate}", ConvergenceWarning, stacklevel=3)
+        warn(f"{first}{type(who).__name__}: {certificate}", ConvergenceWarning)
 
 
 @contextmanager
@@ -201,9 +200,7 @@ def fitting(estimator: Any) -> Iterator[Clock]:
     """Time a fit; undo it if it raises, and warn if it did not reach its tolerance."""
     with restored_on_failure(estimator):
         yield Clock(estimator.max_time)
-    if not estimator.certificate_.converged:
-        message = f"{type(estimator).__name__}: {estimator.certificate_}"
-        warnings.warn(message, ConvergenceWarning, stacklevel=5)
+    warn_unless_converged(estimator.certificate_, estimator)
 
 
 def refuse_device(estimator: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
@@ -31,6 +30,7 @@ from gramian.progress import Clock, Tick, progress
 from gramian.solvers.linear.ridge import RidgeProblem
 from gramian.solvers.linear.trend import columns
 from gramian.solvers.solution import Solution
+from gramian.warning import warn
 
 NUGGET = float(np.sqrt(np.finfo(np.float64).eps))
 """Nugget added to a singular K, relative to its diagonal: √eps balances the misfit against rounding in the solve."""
@@ -177,7 +177,7 @@ class KernelInterpolator(KernelExpansion):
                 raise
             nugget = NUGGET * (float(np.abs(gram.diagonal()).mean()) or 1.0)
             found = attempt(nugget)
-            warnings.warn(f"{error} nugget='auto' added {nugget:.1e}.", LinAlgWarning, stacklevel=4)
+            warn(f"{error} nugget='auto' added {nugget:.1e}.", LinAlgWarning)
         largest, missed = np.abs(Y).max(axis=0), Y - as_predicted(gram, rows, found.x)
         if T is not None and found.trend is not None:
             missed = missed - T @ found.trend

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -24,6 +23,7 @@ from gramian.kernels.tunable import Nested
 from gramian.progress import Clock, Tick, progress
 from gramian.resources import random_of
 from gramian.solvers.gp.metric_learning import Climb, MetricEvidence, Prior, agop_round, climb, moved, root
+from gramian.warning import warn
 
 Array = NDArray[np.float64]
 
@@ -290,12 +290,10 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         self.__dict__.update(kept)
         self.restarts_ = np.array(apart)
         if np.any(self.restarts_ > DISAGREE):
-            warnings.warn(
+            warn(
                 f"MetricMap: the metrics of {self.n_restarts + 1} runs disagree, by up to {self.restarts_.max():.2f} "
                 "with each scaled to norm one; that of the highest evidence is kept. More rows (n_rows=) or a lower "
                 "rank may help.",
-                UserWarning,
-                stacklevel=5,
             )
         return best
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
@@ -50,6 +49,7 @@ from gramian.resources import memory_budget, random_of, spans
 from gramian.solvers.spectral.components import by_features, by_gram
 from gramian.solvers.spectral.eigen import Request, Rounding, Spectrum
 from gramian.solvers.spectral.preimage import fixed_point
+from gramian.warning import warn
 
 NEGLIGIBLE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-7}
 """Eigenvalues below this fraction of the largest are set to zero; by the dtype of X, as in scikit-learn."""
@@ -251,7 +251,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
             if not is_precomputed(kernel):
                 raise
             message = f"{str(error).removesuffix('.')}. As in scikit-learn, it is centred and its lower half is taken."
-            warnings.warn(message, UserWarning, stacklevel=5)
+            warn(message)
             rows, means = _lower_half(rows, self.center)
             gram = Gram(kernel, rows, memory=self.memory, n_jobs=self.n_jobs)
         with progress(self.verbose, "KernelPCA") as tick:
@@ -341,12 +341,11 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
     def _warn_if_indefinite(self, spectrum: Spectrum) -> None:
         largest = float(spectrum.values.max(initial=0.0))
         if spectrum.smallest < -NEGATIVE * max(largest, -spectrum.smallest):
-            warnings.warn(
+            warn(
                 f"the Gram matrix has an eigenvalue of {spectrum.smallest:.3g} or less beside its largest, "
                 f"{largest:.3g}, so the kernel is not positive semi-definite on these rows; negative "
                 "eigenvalues are set to zero.",
                 PositiveSpectrumWarning,
-                stacklevel=5,
             )
 
     @with_tensors
@@ -450,11 +449,10 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
             out[part], converged = fixed_point(self.kernel_, rows, weights, start, clock=clock)
             stuck += int(np.count_nonzero(~converged))
         if stuck:
-            warnings.warn(
+            warn(
                 f"KernelPCA: {stuck} of {T.shape[0]} pre-images did not converge; these projections are far from those "
                 "of any row. Keep more components, or use inverse='ridge'.",
                 ConvergenceWarning,
-                stacklevel=3,
             )
         return out
 

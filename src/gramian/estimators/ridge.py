@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass
@@ -45,6 +44,7 @@ from gramian.solvers.in_features.least_squares import moments, solve, targets_of
 from gramian.solvers.linear.folds import Folds
 from gramian.solvers.linear.ridge import Moments, RidgeProblem
 from gramian.solvers.solution import Solution
+from gramian.warning import warn
 
 
 @documented
@@ -299,7 +299,7 @@ class KernelRidge(KernelExpansion):
         found, choice = problem.solve(wide(points))
         if choice.name == "least squares":
             message = f"Singular matrix in solving dual problem. Using least-squares solution instead: {choice.reason}"
-            warnings.warn(message, UserWarning, stacklevel=5)
+            warn(message)
         self._keep(found, choice, kernel, shape)
         self._keep_left_out(found, rows, y.shape[0], shape)
         self.X_fit_, self.dual_coef_, self._weights = X, np.zeros(y.shape), all_weights

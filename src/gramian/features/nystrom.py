@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from contextlib import nullcontext, suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
@@ -28,6 +27,7 @@ from gramian.kernels import Kernel, resolve
 from gramian.kernels.points import dtype_of, objects
 from gramian.kernels.resolve import holds_objects, is_precomputed
 from gramian.resources import memory_budget, one_blas_thread, random_of, readable, spans
+from gramian.warning import warn
 
 FEW = 300
 """Up to this many landmarks, BLAS threads would wait for each other longer than they compute."""
@@ -282,20 +282,16 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
                 size = min(2 * size, rank)
                 pivots = select(self.selection, gram, size, rng, X=X)
         if pivots.trace_error > self.tol:
-            warnings.warn(
+            warn(
                 f"Nystroem: {pivots.rank} landmarks leave a trace error of {pivots.trace_error:.1e}, above "
                 f"tol={self.tol:.1e}; raise n_components.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         return pivots
 
     def _rank(self, n: int) -> int:
         if self.n_components > n:
-            warnings.warn(
-                f"n_components = {self.n_components} is more than the {n} rows; all rows are taken as landmarks.",
-                stacklevel=4,
-            )
+            warn(f"n_components = {self.n_components} is more than the {n} rows; all rows are taken as landmarks.")
         rank, memory = int(min(self.n_components, n)), memory_budget(self.memory)
         if 8 * n * rank > memory:
             raise MemoryError(

@@ -26,6 +26,7 @@ _INSTEAD = {
     "loss": "use a loss of gramian.losses",
     "penalty": "use a penalty that has a name",
     "trend": "use a name or a map of gramian",
+    "cv": "use a splitter of scikit-learn, or a list of splits",
     "optimizer": "name an optimizer, or set it to None once the kernel is learned",
 }
 _ROWS = (np.ndarray, sp.spmatrix, sp.sparray)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
-from sklearn.base import is_classifier
 
 from gramian.estimators.gp.regressor import GaussianProcessRegressor
 from gramian.estimators.svm import SVC, SVR, NuSVC, NuSVR
+from gramian.estimators.svm.base import SupportVectorMachine
 from gramian.features.fourier import FourierFeatures
 from gramian.features.polynomial import PolynomialMap
 from gramian.kernels.resolve import is_precomputed
@@ -52,11 +52,12 @@ def values(g: Graph, model: Any, x: str) -> str:
     """Return the functions without their constants, ``Σ_j α_j k(x, x_j)``, or ``<w, ψ(x)>`` of a map: (n, k)."""
     features: Any = getattr(model, "approximation_", None)
     alpha: Any = getattr(model, "dual_coef_", None)
-    if isinstance(model, SVC | NuSVC | SVR | NuSVR):
-        alpha = None if features is not None else _pair_weights(model)
+    svm = isinstance(model, SupportVectorMachine)
+    if svm:
+        alpha = model._expansions().T if features is None else None
     if alpha is None:
         w = np.asarray(model.coef_, dtype=np.float64)
-        w = w.T if isinstance(model, SVC | NuSVC | SVR | NuSVR) else w.reshape(w.shape[0], -1)
+        w = w.T if svm else w.reshape(w.shape[0], -1)
         if not hasattr(features, "expansion"):
             if isinstance(features, PolynomialMap):
                 return _affine(g, features, w, x)
@@ -67,19 +68,6 @@ def values(g: Graph, model: Any, x: str) -> str:
     if len(rows) == 1:  # add a row of weight zero, so that the kernel has no scalar operand
         rows, weights = np.vstack([rows, rows]), np.vstack([weights, np.zeros_like(weights)])
     return g("MatMul", matrix(g, model.kernel_, x, rows), weights)
-
-
-def _pair_weights(model: Any) -> Array:
-    """The coefficients of the support vectors, a column for each pair of classes, or one for a regressor."""
-    dual = model.dual_coef_.toarray() if hasattr(model.dual_coef_, "toarray") else np.asarray(model.dual_coef_)
-    if not is_classifier(model):
-        return np.asarray(dual.T)
-    own = np.repeat(np.arange(len(model.classes_)), model.n_support_)
-    both = list(combinations(range(len(model.classes_)), 2))
-    weights = np.zeros((len(own), len(both)))
-    for p, (i, j) in enumerate(both):
-        weights[own == i, p], weights[own == j, p] = dual[j - 1, own == i], dual[i, own == j]
-    return weights
 
 
 def _affine(g: Graph, features: Any, w: Array, x: str) -> str:

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV, ShuffleSplit
+from sklearn.model_selection import GridSearchCV, PredefinedSplit, ShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
@@ -402,6 +402,23 @@ def test_cross_validation_by_folds_that_leave_rows_out(data):
     np.testing.assert_allclose(ready.cv_path_, model.cv_path_, rtol=1e-6)
 
 
+@pytest.mark.parametrize("form", ["indices", "masks", "ids"])
+@pytest.mark.parametrize("kernel", [RBF(1.0), "precomputed"])
+def test_folds_given_by_the_user_count_rows_of_weight_zero(data, form, kernel):
+    X, y, _ = data
+    weights = np.ones(len(X))
+    weights[::4] = 0.0
+    kept, ids = weights > 0, np.arange(len(X)) % 3
+    cv = [(np.flatnonzero(ids != k), np.flatnonzero(ids == k)) for k in range(3)]
+    cv = {"indices": cv, "masks": [(ids != k, ids == k) for k in range(3)], "ids": PredefinedSplit(ids)}[form]
+    model = KernelMachineRegressor("squared", kernel=kernel, lam="cv", lams=[1e-2, 1e-3])
+    rows = RBF(1.0)(X) if kernel == "precomputed" else X
+    part = rows[np.ix_(kept, kept)] if kernel == "precomputed" else rows[kept]
+    alone = clone(model).set_params(cv=PredefinedSplit(ids[kept])).fit(part, y[kept])
+    model.set_params(cv=cv).fit(rows, y, weights)
+    np.testing.assert_allclose(model.cv_path_, alone.cv_path_, rtol=1e-9)
+
+
 @pytest.mark.parametrize("approximation", [None, Nystroem(n_components=20)])
 def test_cross_validation_of_labels_and_gram_matrices(data, approximation):
     X, y, Z = data
@@ -467,7 +484,7 @@ def test_an_interrupted_fit_leaves_things_as_they_were(data, monkeypatch):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("gramian.estimators.machine.spaces.solve", interrupted)
+    monkeypatch.setattr("gramian.estimators.machine.base.solve", interrupted)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, -y)
     np.testing.assert_array_equal(model.predict(Z), before)

@@ -42,8 +42,8 @@ def test_weights_and_other_parameters_are_passed_on(X):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"n_components": []}, "at least 1"),
-        ({"n_components": [0, 1]}, "at least 1"),
+        ({"n_components": []}, ">= 1"),
+        ({"n_components": [0, 1]}, ">= 1"),
         ({"n_components": [301]}, "n_samples = 300"),
         ({"n_components": [1], "criterion": "icl"}, "criterion must be"),
     ],

@@ -18,7 +18,7 @@ FORMATS = ["csr", "csc", "coo", "lil", "dok", "bsr"]
 @pytest.mark.parametrize("Machine", MACHINES)
 def test_negative_weights_leave_rows_out(Machine):
     weights = np.array([1.0, -0.5, 1.0, 1.0, 1.0, 2.0])
-    with pytest.warns(UserWarning, match="1 rows have a negative weight and are left out"):
+    with pytest.warns(UserWarning, match="Rows of negative weight are left out, 1 of"):
         ours = Machine(kernel="linear").fit(X, y, sample_weight=weights)
     zero = Machine(kernel="linear").fit(X, y, sample_weight=np.maximum(weights, 0.0))
     np.testing.assert_array_equal(ours.dual_coef_, zero.dual_coef_)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -39,6 +38,7 @@ from gramian.progress import Clock, progress
 from gramian.resources import blas_threads, random_of
 from gramian.solvers.gp.hyperparameters import Optimum, learn_from_rows, widened
 from gramian.solvers.gp.laplace import LaplaceEvidence, LaplacePosterior, logistic_gaussian
+from gramian.warning import warn
 
 LATENT = 2.0
 """Mean square of the latent function from which variances start, on the scale of the logistic function."""
@@ -393,7 +393,7 @@ class BinaryLaplaceClassifier(GaussianProcessClassifier):
         if learned is not None:
             kernel = kernel.with_theta(learned.theta)
             for _, message in learned.binding(like_given(kernel, self.kernel)):
-                warnings.warn(message, ConvergenceWarning, stacklevel=2)
+                warn(message, ConvergenceWarning)
         kernel = like_given(widened(kernel, rows, LATENT, back=True), self.kernel)
         found = evidence.mode(kernel)
         self.classes_, self.y_train_ = classes, labels

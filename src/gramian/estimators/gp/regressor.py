@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
@@ -48,6 +47,7 @@ from gramian.solvers.gp.posterior import (
 )
 from gramian.solvers.in_features.sparse_gp import CollapsedBound, FeaturePosterior, LandmarkPosterior
 from gramian.solvers.linear.trend import TrendBasis, columns
+from gramian.warning import warn
 
 EVIDENCE_ROWS = 3000
 """Rows from which hyperparameters are learned with ``evidence="auto"``."""
@@ -330,11 +330,9 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
             kernel = self._prior_of_map(kernel, X)
         size, least = float(np.mean(Y**2)), float(np.min(self.alpha))
         if 0 < DROWNED * size < least and not self.normalize_y:
-            warnings.warn(
+            warn(
                 f"{type(self).__name__}: alpha={least:.3g} is noise far above the targets, whose mean square is "
                 f"{size:.1e}, so the fit explains hardly any of them; lower alpha, or set normalize_y=True.",
-                UserWarning,
-                stacklevel=5,
             )
         kernel = widened(kernel, X, size)
         if self.noise is None:
@@ -410,12 +408,12 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         if posterior.singular:
             added = f"; {self.jitter_:.1e} was added to its diagonal" if self.jitter_ > 0 else ""
             note = f"{posterior.singular}{added}; raise alpha, or learn the noise."
-            warnings.warn(f"{type(self).__name__}: {note}", UserWarning, stacklevel=3)
+            warn(f"{type(self).__name__}: {note}")
             solved = replace(solved, message=f"{note} {solved.message}".strip())
         self.certificate_ = solved if learned is None else learned.certified(solved)
         for name, message in learned.binding(self.kernel_) if learned is not None else ():
             if self.noise is None or name != "right.noise":
-                warnings.warn(message, ConvergenceWarning, stacklevel=3)
+                warn(message, ConvergenceWarning)
         self.n_iter_ = max(self.certificate_.iterations, 1)
         warn_unless_converged(self.certificate_, self)
 

@@ -1,25 +1,23 @@
-"""The base class of machines with any loss: parameters, exact and approximate spaces, choice of lam, fit."""
+"""The base class of machines with any loss: exact and approximate spaces, fit, duality."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, field, replace
-from numbers import Real
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import is_classifier
 from sklearn.model_selection import check_cv
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from gramian.certificates import together
-from gramian.data.passes import Held, Part
+from gramian.data.passes import Held, Need, Part, Passes
 from gramian.estimators.base import (
-    COMMON,
-    Expansion,
-    as_grid,
+    adapted,
     forget,
     is_blocks,
     opened,
@@ -27,142 +25,217 @@ from gramian.estimators.base import (
     refuse_device,
     restored_on_failure,
     row_weights,
-    rows_of,
+    sampled,
     warn_unless_converged,
 )
-from gramian.estimators.docstrings import documented
 from gramian.estimators.duality import Duality, FittedTo, Program
-from gramian.estimators.machine.spaces import Array, Exact, InFeatures, Last, split
-from gramian.features.base import parameters_checked
+from gramian.estimators.machine.cross_validation import losses_of_lams
+from gramian.estimators.machine.parameters import MachineParameters
+from gramian.features.base import WorkerMap, fit_map, parameters_checked
 from gramian.gram import Gram
+from gramian.gram.operator import as_predicted, wide
 from gramian.kernels import Kernel
 from gramian.kernels.resolve import is_precomputed
 from gramian.losses import check_gradient, resolve
 from gramian.progress import Clock, progress
+from gramian.resources import memory_budget, readable
+from gramian.solvers.in_features import machine as in_features
+from gramian.solvers.in_features.newton import Start
 from gramian.solvers.in_features.objective import Targets
+from gramian.solvers.machine import bundle
 from gramian.solvers.machine.data_term import DataFit
-from gramian.solvers.machine.penalties import NEEDS, Goal, check_penalty, choose
+from gramian.solvers.machine.function_space import ExactSpace
+from gramian.solvers.machine.newton import Iterate
+from gramian.solvers.machine.penalties import Goal, check_penalty, choose, less_rounding
+from gramian.solvers.machine.solve import Fitted, Problem, solve
 
-MACHINE: dict[str, list[Any]] = {
-    **COMMON,
-    "loss": [str, HasMethods(["value", "gradient"])],
-    "penalty": [StrOptions({"squared", "norm", "ball"}), HasMethods(["value", "derivative"])],
-    "lam": [Interval(Real, 0, None, closed="left"), StrOptions({"cv"})],
-    "radius": [Interval(Real, 0, None, closed="neither")],
-    "fit_intercept": ["boolean"],
-    "solver": [StrOptions({"auto", *NEEDS})],
-    "lams": ["array-like", None],
-    "cv": ["cv_object"],
-}
-"""Constraints on the parameters of a machine."""
-GRID = np.logspace(0, -6, 13)
-"""The grid of lam="cv", in units of the mean of k(x, x)."""
+DENSE = 1000
+"""Most rows for which the smallest eigenvalue of K is computed."""
+VISIBLE = 1e-6
+"""A negative eigenvalue counts as one, not as rounding, if it exceeds this share of the largest."""
+COPIES = 3
+"""Hessians in memory at once: two summands and their sum."""
+
+Array = NDArray[np.float64]
+Last = dict[str, Any]
+"""The attributes of a fitted machine, from which the next fit may start."""
 
 
-@documented
-@dataclass(kw_only=True, eq=False, repr=False)
-class Machine(Duality, Expansion):
-    """The base class of KernelMachineRegressor and KernelMachineClassifier. Not for direct use.
+# ---- spaces ---------------------------------------------------------------------------------------------------------
 
-    Parameters
-    ----------
-    penalty : {"squared", "norm", "ball"} or object, default="squared"
-        ``(lam/2) ‖f‖²``; ``lam ‖f‖``, with which f can be exactly zero; ``‖f‖ <= radius``; or ``lam g(‖f‖)`` for an
-        object with ``value(r)`` and ``derivative(r)`` of an increasing g. Each of several functions has its own.
-    lam : float or "cv", default=1e-3
-        The strength of the penalty. ``0`` is the limit of lam → 0: the minimiser of the loss with the least norm, if
-        the loss has a minimum. ``"cv"`` takes the value of ``lams`` with the least loss under cross-validation.
-    radius : float, default=1.0
-        The bound on ‖f‖ of ``penalty="ball"``, which has no lam.
-    kernel : str, Kernel or callable, default="rbf"
-        The kernel; ``"precomputed"`` if X is the Gram matrix.
-    fit_intercept : bool, default=True
-        Whether to add an unpenalised constant b to f.
-    approximation : map or None, default=None
-        An unfitted ``Nystroem``, ``FourierFeatures`` or other map ψ: f is then fitted with the kernel
-        ``<ψ(x), ψ(z)>``, and only landmarks or weights of features are kept. The map uses the kernel given here.
-    solver : {"auto", "newton", "proximal", "ccp", "bundle"}, default="auto"
-        ``"newton"`` for losses with curvature, ``"proximal"`` for losses with kinks (after pair steps on the dual, if
-        that is a box-constrained quadratic program), ``"ccp"`` for differences of convex losses, ``"bundle"`` for
-        losses of all values jointly. ``"auto"`` decides by the methods of the loss; see ``solver_``.
-    lams : array-like of shape (g,) or None, default=None
-        The grid of ``lam="cv"``; by default 13 values over six decades.
-    cv : int, splitter or iterable, default=None
-        Folds of ``lam="cv"``, as in scikit-learn; ``None`` means five.
-    device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU on which K is computed and multiplied, through torch (``pip install '.[gpu]'``); ``"auto"`` takes a GPU
-        if there is one and the kernel can run on it. Saved models do not keep it.
-    tol : float, default=1e-6
-        Relative duality gap to reach and to certify. With a map the last digits cost little, and f is within
-        1e-8 of the optimum, relative to its norm.
-    max_iter : int, default=1000
-        Most Newton steps; n pair steps on the dual count as one.
-    random_state : int, RandomState, Generator or None, default=None
-        The randomness of the landmarks of the preconditioner and of ``approximation``.
-    warm_start : bool, default=False
-        Whether to start from the last fit, if it had as many functions and as many rows or, with a map, features.
-    {those of KernelParameters}
 
-    Attributes
-    ----------
-    dual_coef_ : array of shape (n,) or (n, k)
-        Coefficients in float64; those of the landmarks with ``Nystroem``, absent with other maps.
-    dual_point_ : array of shape (n,) or (n, k)
-        Without an approximation: the dual point of the certificate, one slope of the loss for each row.
-    coef_ : array of shape (m,) or (m, k)
-        With a map that has no landmarks: the weights of its features, instead of ``dual_coef_``, ``X_fit_`` and
-        ``function_``.
-    intercept_ : float or array of shape (k,)
-        The constants.
-    X_fit_ : array, CSR or array of object of shape (n, d)
-        The rows that the coefficients belong to.
-    function_ : Function or array of Function
-        The fitted function without its constant, or one per column.
-    loss_ : object
-        The loss.
-    lam_ : float
-        The lam used; not with ``penalty="ball"``.
-    multiplier_ : float or array
-        The lam of the squared penalty with the same solution; for the ball, the multiplier of the constraint; infinite
-        if ``penalty="norm"`` made f zero.
-    certificate_ : Certificate
-        The duality gap, the worst of several functions; of kind "stationary" if the loss has no conjugate or is not
-        convex.
-    n_iter_ : int
-        Newton steps; pair steps if these alone solved the dual of a loss with kinks.
-    solver_ : Choice
-        Which solver was used, and why.
-    lams_, cv_path_ : array of shape (g,)
-        With ``lam="cv"``: the grid, and the mean losses on held-out rows.
-    approximation_ : estimator
-        The fitted map, if ``approximation`` is given.
-    {those of KernelParameters}
-    """
+@dataclass(frozen=True, eq=False)
+class Exact:
+    """The RKHS of a kernel, spanned by some rows."""
+
+    kernel: Kernel
+    space: ExactSpace
+    rows: Part
+    total: int  # Rows, including those of weight zero
+    points: Any  # The rows, or their square Gram matrix
+
+    @classmethod
+    def of(cls, machine: Machine, kernel: Kernel, held: Held) -> Exact:
+        """Set up the Gram matrix of the rows."""
+        rows = held.all
+        points = rows.X[:, rows.index] if is_precomputed(kernel) and rows.index.size < held.total else rows.X
+        return cls(kernel, ExactSpace(machine._gram(kernel, points), machine.random_state), rows, held.total, points)
+
+    def solve(self, goal: Goal, targets: Targets, starts: list[Any], *, final: bool) -> list[Fitted]:
+        """Fit functions; a ``final`` fit certifies the values that ``predict`` computes."""
+        columns, weights = targets.of(self.rows)
+        if goal.solver == "bundle":
+            return [bundle.solve(self.space, loss, y, goal) for loss, y in zip(targets.losses, columns, strict=True)]
+        predict = partial(as_predicted, self.space.gram, wide(self.points)) if final else None
+        fits = [DataFit(loss, y, weights) for loss, y in zip(targets.losses, columns, strict=True)]
+        problems = [Problem(self.space, fit, goal, predict=predict) for fit in fits]
+        fitted = [solve(problem, start) for problem, start in zip(problems, starts, strict=True)]
+        if final and (why := indefinite(self.space.gram)):
+            said = [replace(each.certificate, converged=False, message=why) for each in fitted]
+            return [replace(each, certificate=certificate) for each, certificate in zip(fitted, said, strict=True)]
+        return fitted
+
+    @property
+    def sample(self) -> Part:
+        """All rows."""
+        return self.rows
+
+    def mapped(self, task: Any, need: Need) -> list[Any]:
+        """Return the results of a task on the rows."""
+        return [task(None, iter([self.rows]))]
+
+    def starts(self, last: Last, widths: list[int]) -> list[Iterate] | None:
+        """Return starting points from the last coefficients, if their shape fits."""
+        dual, columns, n = last.get("dual_coef_"), sum(widths), self.total
+        if dual is None or dual.shape[0] != n or dual.size != n * columns:
+            return None
+        alpha = dual.reshape(n, columns)[self.rows.index]
+        each = (split(array, widths) for array in (alpha, self.space @ alpha, np.atleast_1d(last["intercept_"])))
+        return [Iterate(*parts) for parts in zip(*each, strict=True)]
+
+    def values(self, fitted: list[Fitted], X: Any) -> list[Array]:
+        """Return the values of functions at new rows; of a precomputed kernel, at rows of k(new, these)."""
+        K = self.space.gram.like(wide(X), wide(self.points))
+        return [np.asarray(K @ each.at.alpha + each.at.b) for each in fitted]
+
+    def kept(self, fitted: list[Fitted]) -> Last:
+        """Return the coefficients of all rows and the dual point of their certificate."""
+
+        def spread(parts: list[Array]) -> Array:
+            found = np.hstack(parts)
+            whole = np.zeros((self.total, found.shape[1]))
+            whole[self.rows.index] = found
+            return whole
+
+        constants = np.concatenate([each.at.b for each in fitted])
+        dual, slopes = spread([each.at.alpha for each in fitted]), spread([each.u for each in fitted])
+        return {"dual_coef_": dual, "dual_point_": slopes, "intercept_": constants}
+
+
+@dataclass(frozen=True, eq=False)
+class InFeatures:
+    """The feature space of a map, over passes."""
+
+    features: Any
+    lift: WorkerMap
+    passes: Passes
+    sample: Part
+    memory: int
+
+    @classmethod
+    def of(cls, machine: Machine, kernel: Kernel | None, passes: Passes) -> InFeatures:
+        """Fit the map."""
+        sample = sampled(machine, passes)
+        kernel = machine._resolved(wide(sample.X), sample.weight) if kernel is None else kernel
+        features = fit_map(adapted(machine, kernel), passes, sample, error=False)
+        lift = WorkerMap.of(features, sample.X[:1])
+        return cls(features, lift, passes, sample, memory_budget(machine.memory))
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that the map approximates."""
+        kernel: Kernel = self.features.kernel_
+        return kernel
+
+    def solve(self, goal: Goal, targets: Targets, starts: list[Any], *, final: bool) -> list[in_features.FeatureFit]:
+        """Fit functions, in passes shared by all."""
+        widths = [y.shape[1] for y in targets.of(self.sample.take(slice(0, 1)))[0]]
+        sizes = [in_features.hessian_size(k * (self.lift.width + 1), k) for k in widths]
+        if COPIES * 8 * sum(sizes) > self.memory:
+            raise MemoryError(
+                f"Hessians of {self.lift.width:,} features for {sum(widths)} functions take "
+                f"{readable(COPIES * 8 * sum(sizes))} and memory is {readable(self.memory)}; lower n_components, or "
+                "raise memory=."
+            )
+        fitted = in_features.solve(self.passes, self.lift, goal, targets, self.sample, starts)
+        if hasattr(self.features, "trace_error_"):
+            self.features.trace_error_ = fitted[0].error
+        return [self._less_rounding(each, goal.tol) for each in fitted] if final and self.lift.basis else fitted
+
+    def _less_rounding(self, fitted: in_features.FeatureFit, tol: float) -> in_features.FeatureFit:
+        """A fit whose certificate includes the rounding errors of predictions from the landmarks."""
+        alpha = self.features.expansion(fitted.theta[: self.lift.width])
+        rows = self.kernel.prepare(wide(self._landmarks()))[0]
+        error = self.kernel.rounding(rows) * float(np.abs(self.kernel.diagonal(rows)).max())
+        said = less_rounding(fitted.certificate, tol, fitted.steep, alpha, error)
+        return replace(fitted, certificate=said)
+
+    @property
+    def rows(self) -> Part:
+        """All rows, if they are in memory."""
+        rows: Part = self.passes.blocks.all
+        return rows
+
+    def mapped(self, task: Any, need: Need) -> list[Any]:
+        """Return the results of a task on the rows, in one pass."""
+        return list(self.passes.map(task, None, need=need))
+
+    def starts(self, last: Last, widths: list[int]) -> list[Start] | None:
+        """Return starting points from the last weights, constants and widths of envelopes, if their shape fits."""
+        past = last.get("_last")
+        if past is None or past.shape[1] != sum(widths) or past.shape[0] not in self.lift.width + np.array([1, 2]):
+            return None
+        return [Start(part[:-1], float(part[-1, 0])) for part in split(past, widths)]
+
+    def values(self, fitted: list[in_features.FeatureFit], X: Any) -> list[Array]:
+        """Return the values of functions at new rows; of a precomputed kernel, at rows of k(new, these)."""
+        m = self.lift.width
+        return [
+            np.asarray(self.features.evaluate(wide(X), each.theta[:m])) + each.theta[m:].sum(axis=0) for each in fitted
+        ]
+
+    def kept(self, fitted: list[in_features.FeatureFit]) -> Last:
+        """Return the coefficients of the landmarks, or the weights of the features if the map has no landmarks."""
+        m, theta = self.lift.width, np.hstack([each.theta for each in fitted])
+        widths = np.concatenate([np.full(each.theta.shape[1], each.width) for each in fitted])
+        kept = {"approximation_": self.features, "_last": np.vstack([theta, widths])}
+        kept["intercept_"] = theta[m:].sum(axis=0)
+        if self.lift.basis is None:
+            return {**kept, "coef_": theta[:m]}
+        X = self._landmarks().astype(self.sample.X.dtype, copy=False)
+        kept |= {"X_fit_": X, "_landmarks": self.features.component_indices_}
+        return {**kept, "dual_coef_": self.features.expansion(theta[:m])}
+
+    def _landmarks(self) -> Any:
+        """The landmarks, or their square Gram matrix."""
+        X = self.features.components_
+        return X[:, self.features.component_indices_] if is_precomputed(self.kernel) else X
+
+
+def split(array: Array, widths: list[int]) -> list[Array]:
+    """Cut the last axis into parts of given widths."""
+    return np.split(array, np.cumsum(widths)[:-1], axis=-1)
+
+
+# ---- machines -------------------------------------------------------------------------------------------------------
+
+
+class Machine(Duality, MachineParameters):
+    """The base class of KernelMachineRegressor and KernelMachineClassifier: how they are fitted. Not for direct use."""
 
     _along = ("lam", "radius")
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = MACHINE
-    _elsewhere: ClassVar[dict[str, str]] = {
-        "alpha": "write lam=alpha/n: scikit-learn's KernelRidge minimises Σ (f - y)² + alpha ‖f‖².",
-        "C": "write lam=1/(n*C): the SVM minimises ‖f‖² / 2 + C Σ loss.",
-    }
     _task: ClassVar[str]  # The task that a loss must have
     _wrong: ClassVar[str]  # End of the error message for a loss of the other task
-
-    loss: Any = field(default="huber", kw_only=False)
-    penalty: Any = "squared"
-    lam: Any = 1e-3
-    radius: float = 1.0
-    kernel: Any = "rbf"
-    fit_intercept: bool = True
-    approximation: Any = None
-    solver: str = "auto"
-    lams: Any = None
-    cv: Any = None
-    tol: float = 1e-6
-    max_iter: int = 1000
-    random_state: Any = None
-    warm_start: bool = False
-    device: str | None = None
 
     dual_point_: ClassVar[Any]
 
@@ -275,7 +348,10 @@ class Machine(Duality, Expansion):
         means: Any = {"tol": self.tol, "max_iter": self.max_iter, "clock": clock}
         goal = Goal(choice.name, self.penalty, self._strength(), bool(self.fit_intercept), **means)
         if self.lam == "cv":
-            goal = self._by_cross_validation(place, targets, goal)
+            folds = check_cv(self.cv, np.asarray(place.rows.y), classifier=is_classifier(self))
+            given = (targets, goal, folds, self.lams, self.memory)
+            self.lams_, self.cv_path_ = losses_of_lams(place, self._place, *given)
+            goal = replace(goal, strength=float(self.lams_[np.argmin(self.cv_path_)]))
         widths = [column.shape[1] for column in columns]
         starts = place.starts(last, widths) or [None] * len(widths)
         shown = self.verbose if self.approximation is None else False  # passes have their own bar
@@ -314,8 +390,6 @@ class Machine(Duality, Expansion):
             for name in {"coef_", "dual_coef_", "dual_point_"} & kept.keys():
                 setattr(self, name, kept[name].ravel())
 
-    # ---- choice of lam -------------------------------------------------------------------------------------------
-
     def _strength(self) -> float:
         """The radius or lam; zero if lam is still to be chosen by cross-validation."""
         if self.lam != "cv":
@@ -330,31 +404,6 @@ class Machine(Duality, Expansion):
         if self.penalty == "ball":
             raise ValueError("lam='cv' chooses lam, which penalty='ball' does not have; use 'squared' or 'norm'.")
         return 0.0
-
-    def _by_cross_validation(self, whole: Exact | InFeatures, targets: Targets, goal: Goal) -> Goal:
-        """Choose lam by losses on held-out rows, from the largest to the smallest with warm starts."""
-        rows, kernel = whole.rows, whole.kernel
-        y, weights = np.asarray(rows.y), rows.weights
-        X = rows.X[:, rows.index] if is_precomputed(kernel) else rows.X
-        if self.lams is None:
-            grid = GRID * (float(np.mean(Gram(kernel, X).diagonal())) or 1.0)
-        else:
-            grid = np.sort(as_grid("lams", self.lams))[::-1]
-        total, held_out = np.zeros(grid.size), 0.0
-        for train, test in check_cv(self.cv, y, classifier=is_classifier(self)).split(np.zeros((len(y), 1)), y):
-            fold = Held(rows_of(kernel, X, train), y[train], weights[train], memory=self.memory)
-            left = X[test][:, train] if is_precomputed(kernel) else X[test]
-            columns, shares = targets.of(Part(left, y[test], weights[test], test))
-            held_out += float(shares.sum())
-            with self._place(fold, kernel) as place:
-                starts: list[Any] = [None] * len(columns)
-                for i, lam in enumerate(grid):
-                    fitted: Any = place.solve(replace(goal, strength=float(lam)), targets, starts, final=False)
-                    starts = [each.start for each in fitted]
-                    found = zip(targets.losses, columns, place.values(fitted, left), strict=True)
-                    total[i] += sum(DataFit(loss, column, shares).value(f) for loss, column, f in found)
-        self.lams_, self.cv_path_ = grid, total / held_out
-        return replace(goal, strength=float(grid[np.argmin(total)]))
 
     # ---- duality ------------------------------------------------------------------------------------------------
 
@@ -393,3 +442,13 @@ class Machine(Duality, Expansion):
         """Fitted values at validated rows in float64, one column per function."""
         f = self._evaluate(X)
         return np.asarray(f.reshape(f.shape[0], -1) + np.atleast_1d(self.intercept_))
+
+
+def indefinite(gram: Gram) -> str:
+    """Say if K has a clearly negative eigenvalue; only checked for kernels that may be indefinite, on few rows."""
+    if gram.kernel.definite or gram.shape[0] > DENSE:
+        return ""
+    values = np.linalg.eigvalsh(gram.dense())
+    if values[0] >= -VISIBLE * max(float(values[-1]), 0.0):
+        return ""
+    return "K is not positive semi-definite on these rows, so the dual value is not a bound; see is_kernel."

@@ -19,8 +19,7 @@ from gramian.data.blocks import by_blocks
 from gramian.data.passes import Need, Part
 from gramian.estimators.base import validated
 from gramian.estimators.docstrings import documented
-from gramian.estimators.machine.base import MACHINE, Machine
-from gramian.estimators.machine.spaces import Exact, InFeatures
+from gramian.estimators.machine.base import Exact, InFeatures, Machine
 from gramian.features.base import available_if
 from gramian.gram.operator import narrow
 from gramian.losses import offers, resolve
@@ -165,7 +164,7 @@ class KernelMachineClassifier(Deciding, Machine, ClassifierMixin, BaseEstimator)
         or any object with ``value(f, y)`` and ``gradient(f, y)``, where y is -1 or +1.
     class_weight : dict, "balanced" or None, default=None
         Weights of classes, multiplied with those of rows.
-    {those of Machine}
+    {those of MachineParameters}
 
     Attributes
     ----------
@@ -173,7 +172,7 @@ class KernelMachineClassifier(Deciding, Machine, ClassifierMixin, BaseEstimator)
         The labels.
     intercept_ : float or array of shape (k,)
         The constants; with a multinomial loss they sum to zero.
-    {those of Machine}
+    {those of MachineParameters}
 
     Examples
     --------
@@ -188,7 +187,7 @@ class KernelMachineClassifier(Deciding, Machine, ClassifierMixin, BaseEstimator)
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **MACHINE,
+        **Machine._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
     _task: ClassVar[str] = "classification"

@@ -27,8 +27,8 @@ from gramian.estimators.base import (
     warn_unless_converged,
 )
 from gramian.estimators.docstrings import documented
+from gramian.estimators.machine.base import indefinite
 from gramian.estimators.machine.classifier import Deciding, KernelMachineClassifier, check_classes, signs_of
-from gramian.estimators.machine.spaces import indefinite
 from gramian.features.base import parameters_checked
 from gramian.gram import Gram
 from gramian.gram.operator import wide

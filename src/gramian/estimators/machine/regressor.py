@@ -14,8 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramian.data.blocks import by_blocks
 from gramian.data.passes import Part
 from gramian.estimators.docstrings import documented
-from gramian.estimators.machine.base import Machine
-from gramian.estimators.machine.spaces import Exact, InFeatures
+from gramian.estimators.machine.base import Exact, InFeatures, Machine
 from gramian.gram.operator import narrow
 from gramian.solvers.in_features.least_squares import targets_of
 
@@ -50,11 +49,11 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
         ``"squared"``, ``"absolute"``, ``"huber"``, ``"quantile"``, ``"epsilon_insensitive"``, ``"poisson"``; a loss of
         ``gramian.losses`` with its parameters; or any object with ``value(f, y)`` and ``gradient(f, y)``.
         ``Quantile([0.1, 0.9])`` predicts one column per quantile.
-    {those of Machine}
+    {those of MachineParameters}
 
     Attributes
     ----------
-    {those of Machine}
+    {those of MachineParameters}
 
     Examples
     --------

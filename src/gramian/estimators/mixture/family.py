@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gramian.certificates import Certificate
-from gramian.estimators.base import COMMON, refuse_blocks, restored_on_failure, row_weights
+from gramian.estimators.base import COMMON, refuse_blocks, restored_on_failure, row_weights, warn_unless_converged
 from gramian.estimators.mixture.density import Evidence
 from gramian.estimators.mixture.density import split as evidence_split
 from gramian.features.base import parameters_checked
@@ -147,8 +147,7 @@ class FamilyMixture(Evidence, DensityMixin, BaseEstimator):
             ends = [self._em(X, w, self._start(X, w, rng), clock) for _ in range(self.n_init)]
             best = max(ends, key=lambda end: end[2][-1].log_likelihood)
             self._keep(X, w, *best, clock)
-        if not self.converged_:
-            warnings.warn(f"{type(self).__name__}: {self.certificate_}", ConvergenceWarning, stacklevel=2)
+        warn_unless_converged(self.certificate_, self)
         return self
 
     def _checked(self, X: Any, *, reset: bool) -> Array:

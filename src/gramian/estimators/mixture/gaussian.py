@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
@@ -33,6 +32,7 @@ from gramian.solvers.mixture.em import EMResult, em, maximise
 from gramian.solvers.mixture.gaussians import Mixture
 from gramian.solvers.mixture.on_card import CardExpectation
 from gramian.solvers.mixture.row_tiles import Block, Rows, Workers
+from gramian.warning import warn
 
 # Largest distance of X from its mean; squares of larger ones overflow.
 FARTHEST = 1e150
@@ -345,14 +345,13 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
         course = [_course(solution, self.assignment == "hard"), *_of_starts(solution, self.starts_), *notes]
         self.certificate_ = _certificate(solution, course, clock.seconds)
         for note in notes:
-            warnings.warn(note, ConvergenceWarning, stacklevel=3)
+            warn(note, ConvergenceWarning)
         # With max_iter=0 the user asked for the starting parameters.
         if not self.converged_ and self.max_iter > 0:
-            warnings.warn(
+            warn(
                 "Best performing initialization did not converge. Try different init parameters, or increase max_iter, "
                 f"tol, or check for degenerate data. ({self.certificate_})",
                 ConvergenceWarning,
-                stacklevel=3,
             )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
@@ -51,6 +50,7 @@ from gramian.solvers.svm.row_cache import (
     Wide,
 )
 from gramian.solvers.svm.smo import POLISHED
+from gramian.warning import warn
 
 EARLY = (
     "Solver terminated early (max_iter={}).  Consider pre-processing your data with StandardScaler or MinMaxScaler. "
@@ -472,11 +472,10 @@ class SupportVectorMachine(SupportVectorExpansion):
         self.certificate_ = max(self.certificates_, key=lambda c: (not c.converged, c.figure))
         self.fit_status_ = int(not self.certificate_.converged)
         if not convex:
-            warnings.warn(
+            warn(
                 f"{type(self).__name__}: the kernel is not positive semi-definite on these data, so the fit is a "
                 "stationary point and perhaps not an optimum; check the kernel with gramian.kernels.is_kernel.",
                 ConvergenceWarning,
-                stacklevel=4,
             )
         early = not self.certificate_.converged and 0 <= self.max_iter <= self.certificate_.iterations
         warn_unless_converged(self.certificate_, self, EARLY.format(self.max_iter) if early else "")

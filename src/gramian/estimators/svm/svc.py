@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -18,6 +17,7 @@ from gramian.estimators.svm.expansion import Vector
 from gramian.solvers.svm import tasks as svm_tasks
 from gramian.solvers.svm.dense import Batch
 from gramian.solvers.svm.tasks import Start, Task
+from gramian.warning import warn
 
 HARD = (1e2, 1e4, 1e7)
 """Bounds on multipliers tried in turn for ``C=inf`` without a bias, in units of 1 / k."""
@@ -186,9 +186,8 @@ class NuSVC(Classifier):
         what = f"with the sizes of classes {labels[a]!r} and {labels[b]!r} nu must be at most {_below(limit)}"
         if len(tight) == len(limits):
             raise ValueError(f"specified nu is infeasible: {what}, got {self.nu:.4g}; lower it.")
-        warnings.warn(
+        warn(
             f"nu={self.nu:.4g} is infeasible for some pairs of classes ({what}), and was lowered for them.",
-            stacklevel=4,
         )
 
     def _task(
@@ -233,10 +232,9 @@ class NuSVC(Classifier):
         self.nu_ = np.array([machine.nu for machine in machines.each])
         if raised := [machine for machine in machines.each if machine.nu > self.nu]:
             a, b = (self.classes_.tolist()[c] for c in raised[0].classes)
-            warnings.warn(
+            warn(
                 f"nu={self.nu:.4g} leaves {len(raised)} pairs of classes no margin with this kernel, and was raised "
                 f"for them (to {raised[0].nu:.4g} for {a!r} and {b!r}).",
-                stacklevel=5,
             )
 
     def _price(self, pair: int) -> float:
