@@ -362,3 +362,21 @@ def test_memory_bounds_the_tiles(monkeypatch):
     monkeypatch.setattr(Kernel, "tile", seen)
     assert verify(model, rows, rows[:, 0]).converged
     assert max(cells) * 8 <= 64_000
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("trend", [None, "constant", "linear"])
+@pytest.mark.parametrize("alpha", [1e-11, 1e-10, 1e-9, 1e-6])
+def test_the_residual_of_a_process_is_that_of_its_predictions(alpha, trend):
+    """The kernel is so smooth that coefficients are large, and sums of them lose digits."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 2))
+    y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.standard_normal(150)
+    model = GaussianProcessRegressor(RBF(10.0), alpha=alpha, optimizer=None, trend=trend).fit(X, y)
+    said, found = model.certificate_, verify(model, X, y)
+    residual = np.linalg.norm(model.predict(X) + alpha * model.alpha_ - y) / np.linalg.norm(y)
+    assert found.violation == pytest.approx(residual, rel=1e-3)
+    assert found.converged == (residual <= 1e-6)
+    assert said.violation == pytest.approx(residual, rel=0.5)
+    assert said.converged <= found.converged  # the fit also counts what rounding may add
+    assert said.converged == (alpha > 1e-9)

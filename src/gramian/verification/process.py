@@ -59,13 +59,13 @@ def regression(model: Any, data: Data) -> Certificate:
             beside = T @ t
             faults += unbalanced(T, t, Y, shown)
         residual = relative(Y - shown.f - beside - (noise + model.jitter_)[:, None] * dual, Y)
-        lost = float(shown.lost.max()) / max(float(np.abs(Y).max()), 1e-300)
+        lost = relative(np.broadcast_to(shown.lost, Y.shape), Y)
         faults += replace(shown, lost=scale * shown.lost).unlike(
             model.predict(data.given), centre + scale * (shown.predicted + beside)
         )
-    if not residual <= RESIDUAL + lost:
+    if not residual <= RESIDUAL:
         faults.append(f"the posterior's residual is {residual:.1e}, above {RESIDUAL:.0e}")
-    slope, value, unsure = evidence(model, data, Y, noise) if _learned(model) else (None, math.nan, 0.0)
+    slope, value, unsure = evidence(model, data, Y, noise) if _learned(model) else (None, math.nan, lost)
     return _certificate(model, residual, slope, faults, primal=value, rounding=unsure)
 
 
