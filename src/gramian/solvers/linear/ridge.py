@@ -133,7 +133,8 @@ class RidgeProblem:
             both = np.hstack([self.Y[:, own], np.asarray(T)])
             found = self._systems(both, np.full(both.shape[1], value), max_iter, None)
             Z, V = np.split(found.x, [np.count_nonzero(own)], axis=1)
-            trend[:, own] = np.linalg.solve(np.asarray(T).T @ V, np.asarray(T).T @ Z)
+            # V is zero if rounding allows no step; the least squares are then those of no trend.
+            trend[:, own] = np.linalg.lstsq(np.asarray(T).T @ V, np.asarray(T).T @ Z)[0]
             x[:, own] = Z - V @ trend[:, own]
             done.append(found.certificate)
         return Solution(x, max(done, key=lambda each: each.violation), ridge=ridge, trend=trend)
