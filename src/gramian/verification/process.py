@@ -88,11 +88,12 @@ def _slope(model: Any, data: Data, Y: Array, noise: Array) -> tuple[float, float
     X, Y = data.X[np.ix_(rows, rows)] if is_precomputed(model.kernel_) else data.X[rows], Y[rows]
     _check_memory(rows.size, data.memory)
     # With a trend, the evidence is that of contrasts Nᵀy, N an orthonormal basis of its orthogonal complement.
-    N = None if getattr(model, "trend_", None) is None else _contrasts(trend_of(model, data)[rows])
-    targets = Y if N is None else N.T @ Y
+    T = None if getattr(model, "trend_", None) is None else trend_of(model, data)[rows]
+    basis = None if T is None else _contrasts(T)
 
-    def at(kernel: Kernel) -> tuple[float, Array]:
+    def at(kernel: Kernel, N: Array | None = basis) -> tuple[float, Array]:
         """The log evidence, and ``½ tr((ααᵀ - t (K + D)⁻¹) ∂K)`` by theta, for t targets."""
+        targets = Y if N is None else N.T @ Y
         A = np.asarray(kernel(X), dtype=np.float64) + np.diag(noise[rows] + model.jitter_)
         factor = cho_factor(A if N is None else N.T @ A @ N, lower=True)
         alpha, inverse = cho_solve(factor, targets), cho_solve(factor, np.eye(len(targets)))
@@ -102,7 +103,13 @@ def _slope(model: Any, data: Data, Y: Array, noise: Array) -> tuple[float, float
             alpha, inverse = N @ alpha, N @ inverse @ N.T
         return value, np.asarray(kernel.vjp(X, None, 0.5 * (alpha @ alpha.T - Y.shape[1] * inverse)))
 
-    return _with_rounding(model.kernel_, at)
+    slope, value, unsure = _with_rounding(model.kernel_, at)
+    if T is not None and math.isfinite(value):
+        # If columns of the trend hardly vary, the last digits of rows matter.
+        nudged = T * (1.0 + EPS * np.random.default_rng(0).standard_normal(T.shape) * (np.ptp(T, axis=0) > 0))
+        nearby = at(model.kernel_, _contrasts(nudged))[1]
+        unsure = max(unsure, 4.0 * float(np.abs(nearby - at(model.kernel_)[1]).max()))
+    return slope, value, unsure
 
 
 def _contrasts(T: Array) -> Array:
