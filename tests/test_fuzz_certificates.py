@@ -45,6 +45,8 @@ VARIED = {
     (64, 2000, 60): [748336179],  # a multiplier set to its bound changes values of large kernels
     (65, 2000, 60): [387591923, 1624006444],  # a trend of near-duplicates; weights over twelve decades
     (66, 2000, 60): [1341903322, 1032855101],  # the same trend; a spectrum of rounding, the largest of it negative
+    (72, 2000, 60): [1440591243],  # margins at a kink of the ramp but for the rounding of large coefficients
+    (81, 2000, 600): [1522344931],  # an optimum of little noise beside a plateau
 }
 """The same, among those that ``vary`` changes."""
 

@@ -506,9 +506,9 @@ def _conjugate(g: Any, t: float) -> float:
 def _stationary(model: Any, g: _Function, multiplier: float, faults: list[str]) -> Certificate:
     """The certificate for a difference of convex losses: the gap of the problem linearised at f.
 
-    At a kink of the concave part either slope will do.
+    At a kink of the concave part, to rounding, either slope will do.
     """
-    reach, total = KINK * max(float(np.abs(g.at).max()), 1.0), float(g.w.sum())
+    reach, total = KINK * max(float(np.abs(g.at).max()), 1.0) + g.lost, float(g.w.sum())
     tried = []
     for side in (0.0, 1.0, -1.0):
         tilt = g.loss.concave_gradient(g.at + side * reach * g.y, g.y)
