@@ -42,6 +42,11 @@ VARIED = {
     (47, 2000, 600): [867251634, 497448417, 647960713],  # little white noise; features, trends far from the origin
     (49, 2000, 600): [335918570, 1928912053],  # K without a positive eigenvalue; with rounding that is not symmetric
     (50, 2000, 60): [299805371],  # large features in a large ball
+    (64, 2000, 60): [748336179],  # a multiplier set to its bound changes values of large kernels
+    (65, 2000, 60): [387591923, 1624006444],  # a trend of near-duplicates; weights over twelve decades
+    (66, 2000, 60): [1341903322, 1032855101],  # the same trend; a spectrum of rounding, the largest of it negative
+    (72, 2000, 60): [1440591243],  # margins at a kink of the ramp but for the rounding of large coefficients
+    (81, 2000, 600): [1522344931],  # an optimum of little noise beside a plateau
 }
 """The same, among those that ``vary`` changes."""
 

@@ -362,3 +362,46 @@ def test_memory_bounds_the_tiles(monkeypatch):
     monkeypatch.setattr(Kernel, "tile", seen)
     assert verify(model, rows, rows[:, 0]).converged
     assert max(cells) * 8 <= 64_000
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("trend", [None, "constant", "linear"])
+@pytest.mark.parametrize("alpha", [1e-11, 1e-10, 1e-9, 1e-6])
+def test_the_residual_of_a_process_is_that_of_its_predictions(alpha, trend):
+    """The kernel is so smooth that coefficients are large, and sums of them lose digits."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 2))
+    y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.standard_normal(150)
+    model = GaussianProcessRegressor(RBF(10.0), alpha=alpha, optimizer=None, trend=trend).fit(X, y)
+    said, found = model.certificate_, verify(model, X, y)
+    residual = np.linalg.norm(model.predict(X) + alpha * model.alpha_ - y) / np.linalg.norm(y)
+    assert found.violation == pytest.approx(residual, rel=1e-3)
+    assert found.converged == (residual <= 1e-6)
+    assert said.violation == pytest.approx(residual, rel=0.5)
+    assert said.converged <= found.converged  # the fit also counts what rounding may add
+    assert said.converged == (alpha > 1e-9)
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+@pytest.mark.parametrize("radius", [5.0, 20.0])
+def test_a_ball_that_does_not_bind_leaves_small_coefficients(loss, radius):
+    """K has rank three: along its null space coefficients would grow as the multiplier of the ball falls."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 3))
+    y = np.sin(X[:, 0]) + 0.3 * rng.standard_normal(60)
+    model = KernelMachineRegressor(loss, penalty="ball", radius=radius, kernel="linear").fit(X, y)
+    assert model.certificate_.converged
+    assert verify(model, X, y).converged
+    if loss == "squared":
+        np.testing.assert_allclose(model.predict(X), LinearRegression().fit(X, y).predict(X), atol=1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("seed", [0, 2])
+def test_rounding_beside_large_inputs_is_not_blamed_on_the_kernel(seed):
+    rng = np.random.default_rng(seed)
+    X = 1e5 * rng.standard_normal((150, 5))
+    y = np.where(X[:, 0] / 1e5 + rng.standard_normal(150) > 0, 1, -1)
+    model = KernelMachineClassifier("squared_hinge", penalty="norm", kernel="linear", lam=10.0, fit_intercept=False)
+    said = model.fit(X, y).certificate_
+    assert said.converged or "rounding" in said.message

@@ -527,3 +527,19 @@ def test_the_residual_is_that_of_the_predictions(rng, approximation, kernel, alp
     said = model.certificate_
     assert said.converged == (true <= model.tol)
     assert said.violation == pytest.approx(true, rel=2.0, abs=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    ("X", "params"),
+    [
+        (1e2 * np.arange(20.0)[:, None] + 4e4, {"kernel": "poly", "degree": 2, "gamma": 2.0}),
+        (np.random.default_rng(1).standard_normal((20, 30)) + 4e2, {"kernel": "poly", "gamma": 2.0, "degree": 2}),
+        (6e7 * np.random.default_rng(0).standard_normal((150, 1)), {"kernel": "linear"}),
+    ],
+)
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_iterations_that_rounding_stops_do_not_blame_the_kernel(X, params, fit_intercept):
+    model = KernelRidge(1e-6, solver="pcg", fit_intercept=fit_intercept, **params).fit(X, np.sin(X[:, 0]))
+    assert not model.certificate_.converged
+    assert "max_iter" in model.certificate_.message or "rounding" in model.certificate_.message

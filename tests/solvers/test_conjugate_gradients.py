@@ -45,4 +45,4 @@ def test_an_indefinite_matrix_is_named(rng):
     B = np.ones((2, 1))
     times = lambda V, _: np.array([[1.0], [-5.0]]) * V  # noqa: E731
     with pytest.raises(np.linalg.LinAlgError, match="not positive semi-definite"):
-        conjugate_gradients(B, times, lambda R, _: R, 1e-9, proceed=lambda: True, definite=True)
+        conjugate_gradients(B, times, lambda R, _: R, 1e-9, proceed=lambda: True, rounding=0.0)

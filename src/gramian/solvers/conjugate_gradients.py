@@ -20,12 +20,12 @@ def conjugate_gradients(
     *,
     proceed: Callable[[], bool],
     patience: float = np.inf,
-    definite: bool = False,
+    rounding: float = np.inf,
 ) -> Array:
     """Solve ``A_j d_j = r_j`` until ``‖r_j - A_j d_j‖ ≤ goal_j``: R (n, k), goal (k,) → (n, k).
 
     ``times`` and ``precondition`` take vectors and their column indices; iterations go on while ``proceed()`` is true.
-    ``patience`` bounds the steps without progress; ``definite`` raises an error at negative curvature.
+    ``patience`` bounds the steps without progress; negative curvature beyond ``rounding`` is an error.
     """
     D, goal = np.zeros_like(R), np.broadcast_to(np.asarray(goal, dtype=np.float64), R.shape[1:])
     columns = np.flatnonzero(_norms(R) > goal)
@@ -36,8 +36,7 @@ def conjugate_gradients(
     while columns.size and since < patience and proceed():
         Q = times(P, columns)
         curvature = _dots(P, Q)
-        if definite and np.any(curvature < 0):
-            smallest = (curvature / _dots(P, P)).min()
+        if np.any(curvature < 0) and (smallest := (curvature / _dots(P, P)).min()) < -rounding:
             raise np.linalg.LinAlgError(
                 "the kernel is not positive semi-definite on these rows: with the ridge added, the smallest eigenvalue "
                 f"of the matrix is still {smallest:.3g} or less; use another kernel, or a larger ridge."

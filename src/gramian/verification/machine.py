@@ -9,9 +9,10 @@ coefficients.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,8 @@ FREE = 2000
 """At most this many rows near kinks, or unknowns, for which slopes are found by least squares."""
 KINK = 1e-9
 """Margins this close to a kink of a concave part, relative to the largest, are at the kink."""
+SEARCHED = 300
+"""Up to this many unknowns a better dual point is sought by descending from f."""
 SECANTS = 8
 """Strengths of the squared penalty that are tried where another penalty has to be met."""
 ENOUGH = 1e-10
@@ -195,6 +198,22 @@ class _Function:
         method: Any = "bvls" if np.count_nonzero(free) <= ACTIVE else "trf"
         u[free] = unit * lsq_linear(A, wanted / unit, (low[free] / unit, high[free] / unit), method=method, tol=1e-15).x
         return u[:, None]
+
+    def descended(self, penalty: Callable[[float], tuple[float, float]]) -> Array:
+        """Slopes at the end of BFGS from f in the features, or a root of K: penalty(‖f‖) is a value and its slope."""
+        F = root_of(self.K, len(self.f)) if self.F is None else self.F
+        own, unit = self.coefficients if self.F is not None else F.T @ self.coefficients, float(self.w.sum())
+
+        def objective(x: Array) -> tuple[float, Array]:
+            c, b = x[: own.size].reshape(own.shape), x[own.size :]
+            norm, slopes = float(np.linalg.norm(c)), self.gradient(F @ c + b)
+            value, slope = penalty(norm)
+            by_c = F.T @ slopes + slope / max(norm, TINIEST) * c
+            both = np.concatenate([by_c.ravel(), slopes.sum(axis=0) * self.intercept])
+            return (self.value(F @ c + b) + value) / unit, both / unit
+
+        x = minimize(objective, np.concatenate([own.ravel(), self.b]), jac=True, options={"gtol": 0.0}).x
+        return self.gradient(F @ x[: own.size].reshape(own.shape) + x[own.size :])
 
     def best_constant(self, f: Array, start: Array) -> Array:
         """The constants that minimise the loss, added to f."""
@@ -354,6 +373,12 @@ def _best_bound(model: Any, g: _Function, primal: float, scale: float, strengths
         dual = min(dual, *bounds, key=lambda d: abs(primal - d))
         if abs(primal - dual) <= ENOUGH * scale:
             return dual
+    unknowns = (len(g.f) if g.F is None else g.F.shape[1]) * g.f.shape[1]
+    smooth = offers(g.loss, "curvature") and model.penalty != "ball" and unknowns <= SEARCHED
+    if smooth and not abs(primal - dual) <= tol * scale:
+        u = g.descended(partial(_penalty, model, total))
+        bounds = [_bound(model, g, v, strengths[0], total) for v in (u, g.feasible(u))]
+        dual = min(dual, *bounds, key=lambda d: abs(primal - d))
     mu = strengths[0]
     for _ in range(SECANTS):
         if abs(primal - dual) <= tol * scale or not (points := list(g.in_box(mu))):
@@ -462,6 +487,14 @@ def _by_multiplier(model: Any, g: _Function, faults: list[str]) -> Certificate:
     return replace(of, kind="stationary", primal=primal, dual=math.nan, gap=math.nan, violation=of.gap)
 
 
+def _penalty(model: Any, total: float, norm: float) -> tuple[float, float]:
+    """The penalty of a norm, and its slope."""
+    strength = model.lam_ * total
+    if isinstance(model.penalty, str):
+        return (strength * norm, strength) if model.penalty == "norm" else (0.5 * strength * norm**2, strength * norm)
+    return strength * float(model.penalty.value(norm)), strength * float(model.penalty.derivative(norm))
+
+
 def _conjugate(g: Any, t: float) -> float:
     """``sup_r t r - g(r)`` of a convex g, at the r whose slope is t."""
     if t <= float(g.derivative(TINY)):
@@ -473,9 +506,9 @@ def _conjugate(g: Any, t: float) -> float:
 def _stationary(model: Any, g: _Function, multiplier: float, faults: list[str]) -> Certificate:
     """The certificate for a difference of convex losses: the gap of the problem linearised at f.
 
-    At a kink of the concave part either slope will do.
+    At a kink of the concave part, to rounding, either slope will do.
     """
-    reach, total = KINK * max(float(np.abs(g.at).max()), 1.0), float(g.w.sum())
+    reach, total = KINK * max(float(np.abs(g.at).max()), 1.0) + g.lost, float(g.w.sum())
     tried = []
     for side in (0.0, 1.0, -1.0):
         tilt = g.loss.concave_gradient(g.at + side * reach * g.y, g.y)

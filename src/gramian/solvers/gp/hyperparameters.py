@@ -90,6 +90,8 @@ LENGTHS = ("lengthscale", "period")
 """Parameters in units of X."""
 NOISE = 0.1
 """The noise to start at, as a share of the mean square of y."""
+QUIET = 1e-3
+"""On a plateau, starts are tried with this share of the noise too."""
 REPEATS = 20
 """Equal rows bound the noise from below if they leave at least this many degrees of freedom."""
 
@@ -191,7 +193,8 @@ def learn(
         if own is None and best == 0 and len(candidates) > 1:
             starts.append(candidates[1 + int(np.argmax(values[1:]))])
         if own is None and screen is None:
-            options["spare"] = [candidates[i] for i in np.argsort(values)[::-1]]
+            spare = [candidates[i] for i in np.argsort(values)[::-1]]
+            options["spare"] = [*spare, *_quiet(kernel, spare)]
 
     def climb(evidence: Callable[..., Any], theta: Theta) -> tuple[float, Theta]:
         at = evidence(kernel.with_theta(theta), gradient=True)
@@ -515,6 +518,13 @@ def data_starts(kernel: Kernel, X: Any, size: float, rng: np.random.RandomState)
         scaled = [_in_units(kernel, start, X, size) for start in starts]
         starts = scaled if np.array_equal(scaled[0], given) else [given, *scaled]
     return [np.clip(start, *kernel.bounds.T) for start in starts]
+
+
+def _quiet(kernel: Kernel, starts: list[Theta]) -> list[Theta]:
+    """The same starts with less noise; none if the kernel has no noise to learn."""
+    names = np.array([p.name.rpartition(".")[2] for p in kernel.all_parameters() if p.free for _ in p.values])
+    step = np.where(names == "noise", math.log(QUIET), 0.0)
+    return [np.clip(start + step, *kernel.bounds.T) for start in starts] if step.any() else []
 
 
 def _in_units(kernel: Kernel, theta: Theta, X: Any, size: float) -> Theta:

@@ -10,7 +10,8 @@ no such order: it takes what F misses for noise that the other rows do not share
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -35,7 +36,9 @@ from gramian.solvers.gp.evidence import (
 from gramian.solvers.linear import pcg
 from gramian.solvers.linear.cholesky import BLOCK, NotPositiveDefiniteError, cholesky, solve_with
 from gramian.solvers.linear.diagnose import diagnosis
+from gramian.solvers.linear.ridge import certified
 from gramian.solvers.linear.trend import TrendBasis, columns
+from gramian.solvers.solution import Solution
 
 Array = NDArray[np.float64]
 
@@ -283,6 +286,17 @@ def exact_posterior(
     except NotPositiveDefiniteError as error:
         raise _not_definite(gram) from error
     solution = solve_with(factor, targets, RESIDUAL, clock)
+    added = np.asarray(D + (0.0 if tau is None else factor.jitter), dtype=np.float64).reshape(-1, 1)
+    beta, beside = None, None
+    if basis is not None:
+
+        def residual(alpha: Array) -> Array:
+            return np.asarray(Y - gram @ alpha - added * alpha)
+
+        solution = _refined(solution, factor, basis, residual)
+        beta = basis.coefficients(residual(solution.x))
+        beside = columns(trend, X) @ beta
+    solution = certified(solution, gram, X, Y, added, RESIDUAL, beside=beside)
     given: Any = (kernel, X, solution.x, gram.memory, gram.workers, solution.certificate)
     if tau is None:
         return RefinedPosterior(factor, gram.engine.name, None, 0.0, "", *given)
@@ -291,7 +305,6 @@ def exact_posterior(
     if singular and not np.any(D > 0):
         raise _not_definite(gram)
     given = (evidence, factor.jitter, singular, *given)
-    beta = None if basis is None else basis.coefficients(Y - _times(gram, D, solution.x))
     if gram.card is not None:
         if basis is None:
             return CardPosterior(factor, gram.engine.name, *given)
@@ -325,9 +338,12 @@ def _not_definite(gram: Gram) -> np.linalg.LinAlgError:
     )
 
 
-def _times(gram: Gram, D: Any, alpha: Array) -> Array:
-    """(K + D) α: D (n,) or a number."""
-    return np.asarray(gram @ alpha + np.asarray(D, dtype=np.float64).reshape(-1, 1) * alpha)
+def _refined(solution: Solution, factor: Any, basis: TrendBasis, residual: Callable[[Array], Array]) -> Solution:
+    """The solution with one step of refinement if that helps: the projection of K + D loses digits."""
+    R = basis.residual(residual(solution.x))
+    better = solution.x + factor.solve(R)
+    lower = np.linalg.norm(basis.residual(residual(better)), axis=0) < np.linalg.norm(R, axis=0)
+    return replace(solution, x=np.where(lower, better, solution.x))
 
 
 def _singular(gram: Gram, factor: Any) -> str:

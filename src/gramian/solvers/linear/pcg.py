@@ -71,7 +71,10 @@ def solve(
     def precondition(V: Array, columns: NDArray[np.intp]) -> Array:
         return landmarks.solve(V, ridge[columns])
 
-    run = Refinement(exact, ridge, scale, precondition, scale * (B / unit), X, tol, max_iter, clock or Clock(), tick)
+    largest = float(np.abs(gram.diagonal()).max(initial=0.0)) * float(weights.max())
+    rounding = 10.0 * n * float(np.finfo(np.float64).eps) * largest
+    limits: Any = (tol, max_iter, clock or Clock(), tick, rounding)
+    run = Refinement(exact, ridge, scale, precondition, scale * (B / unit), X, *limits)
     for dtype in (np.float32, np.float64):  # double precision if single stalls
         run.refine(SymmetricGram(gram, left, dtype))
         if run.at_an_end():
@@ -108,6 +111,7 @@ class Refinement:
     max_iter: int
     clock: Clock
     tick: Tick
+    rounding: float = 0.0  # That of the smallest eigenvalue
     iterations: int = 0
     why: str = "stopped by rounding in float64; raise tol, or regularise more."
 
@@ -156,7 +160,7 @@ class Refinement:
             self.tick(self.iterations)
             return self._times(fast, P, columns[some])
 
-        double = fast.dtype == np.float64  # a negative curvature then is not due to rounding
+        double = fast.dtype == np.float64
         step[:, columns] = conjugate_gradients(
             R,
             times,
@@ -164,6 +168,6 @@ class Refinement:
             goal,
             proceed=lambda: not self.at_an_end(),
             patience=np.inf if double else PATIENCE,
-            definite=double,
+            rounding=self.rounding if double else np.inf,
         )
         return step

@@ -110,20 +110,11 @@ class RidgeProblem:
         return Solution(x, replace(direct.certificate, violation=worst), ridge=self.ridge)
 
     def _as_predicted(self, found: Solution, points: Any) -> Solution:
-        """Certify the residual of the predicted function: bounded if rounding is small, otherwise computed."""
+        """The solution with the coefficients of the trend, certified for the predicted function."""
         found = self.with_trend(found)
-        done, B = found.certificate, self.scale * self.Y
-        largest = float(np.abs(self.gram.diagonal()).max())
-        apart = self.gram.rounding * largest * np.abs(found.x).sum(axis=0)
-        rounding = float(relative_residuals(self.scale * apart, B).max(initial=0.0))
-        if self.trend is None and rounding <= max(done.violation, UNSEEN) and done.violation + rounding <= self.tol:
-            return replace(found, certificate=replace(done, violation=done.violation + rounding))
-        values = as_predicted(self.gram, points, found.x)
-        if self.trend is not None and found.trend is not None:
-            values = values + self.trend @ found.trend
-        R = self.scale * (self.Y - values) - found.ridge * (found.x / self.scale)
-        sums = np.finfo(np.float64).eps * largest * np.linalg.norm(found.x, axis=0)
-        return measured(found, R, B, self.tol, float(relative_residuals(self.scale * sums, B).max(initial=0.0)))
+        beside = None if self.trend is None or found.trend is None else self.trend @ found.trend
+        D = found.ridge / self.weights[:, None]
+        return certified(found, self.gram, points, self.Y, D, self.tol, scale=self.scale, beside=beside)
 
     def with_trend(self, found: Solution) -> Solution:
         """Return the solution with the coefficients of the trend."""
@@ -142,7 +133,8 @@ class RidgeProblem:
             both = np.hstack([self.Y[:, own], np.asarray(T)])
             found = self._systems(both, np.full(both.shape[1], value), max_iter, None)
             Z, V = np.split(found.x, [np.count_nonzero(own)], axis=1)
-            trend[:, own] = np.linalg.solve(np.asarray(T).T @ V, np.asarray(T).T @ Z)
+            # V is zero if rounding allows no step; the least squares are then those of no trend.
+            trend[:, own] = np.linalg.lstsq(np.asarray(T).T @ V, np.asarray(T).T @ Z)[0]
             x[:, own] = Z - V @ trend[:, own]
             done.append(found.certificate)
         return Solution(x, max(done, key=lambda each: each.violation), ridge=ridge, trend=trend)
@@ -279,6 +271,35 @@ class Moments:
         R = self.right - self.second @ w - ridge * w
         advice = "regularise more, or take fewer features"
         return Solution(w, residual_certificate(R, self.right, tol, clock or Clock(), advice), ridge=ridge)
+
+
+def certified(
+    found: Solution,
+    gram: Gram,
+    points: Any,
+    Y: Array,
+    D: Any,
+    tol: float,
+    *,
+    scale: Any = 1.0,
+    beside: Array | None = None,
+) -> Solution:
+    """Certify the residual ``S (y - f - t) - S D α`` of the predicted f: bounded if rounding is small, or computed.
+
+    ``beside`` is the trend t, ``scale`` the diagonal S, D (n, 1) or (n, k) what is added to that of K.
+    """
+    done, B = found.certificate, scale * Y
+    largest = float(np.abs(gram.diagonal()).max())
+    apart = gram.rounding * largest * np.abs(found.x).sum(axis=0)
+    rounding = float(relative_residuals(scale * np.broadcast_to(apart, Y.shape), B).max(initial=0.0))
+    if beside is None and rounding <= max(done.violation, UNSEEN) and done.violation + rounding <= tol:
+        return replace(found, certificate=replace(done, violation=done.violation + rounding))
+    values = as_predicted(gram, points, found.x)
+    values = values if beside is None else values + beside
+    R = scale * (Y - values - D * found.x)
+    sums = np.finfo(np.float64).eps * largest * np.linalg.norm(found.x, axis=0)
+    lost = float(relative_residuals(scale * np.broadcast_to(sums, Y.shape), B).max(initial=0.0))
+    return measured(found, R, B, tol, lost)
 
 
 def measured(found: Solution, R: Array, B: Array, tol: float, rounding: float = 0.0) -> Solution:

@@ -100,11 +100,12 @@ def minimise(space: Any, fit: Any, mu: float, start: Iterate, goal: Goal, floor:
     intercept, clock = goal.intercept, goal.clock
     at = replace(start, b=best_constant(fit, start.values, start.b)) if intercept else start
     best, objective, why, flat, strikes = None, squared_objective(fit, mu, at), "", False, 0
+    scale = float(np.abs(space.gram.diagonal()).max())
     for step in range(goal.max_iter + 1):
         u = fit.gradient(at.f)
         r = -(u + mu * at.alpha)
         Kr = space @ r
-        gap = _gap(r, Kr, mu, objective)
+        gap = _gap(r, Kr, mu, objective, scale)
         goal.tick(step, gap=gap)
         # When the objective changes by rounding only, the gap alone tells whether steps still gain.
         strikes += int(best is not None and flat and gap > 0.5 * best.gap)
@@ -123,14 +124,15 @@ def minimise(space: Any, fit: Any, mu: float, start: Iterate, goal: Goal, floor:
     return replace(best, steps=step, why=why)
 
 
-def _gap(r: Array, Kr: Array, mu: float, objective: float) -> float:
-    """``‖r‖²_K / (2μ)``."""
+def _gap(r: Array, Kr: Array, mu: float, objective: float, scale: float) -> float:
+    """``‖r‖²_K / (2μ)``; a negative one within the rounding of entries up to ``scale`` counts by its size."""
     size = float(np.sum(r * Kr))
-    if size < -INDEFINITE * mu * abs(objective):
+    rounding = 64.0 * float(np.finfo(np.float64).eps) * scale * float(np.abs(r).sum()) ** 2
+    if size < -max(INDEFINITE * mu * abs(objective), rounding):
         raise ValueError(
             "K is not positive semi-definite on these rows; check the kernel with is_kernel, or raise lam."
         )
-    return max(size, 0.0) / (2.0 * mu)
+    return abs(size) / (2.0 * mu)
 
 
 def squared_objective(fit: Any, mu: float, at: Iterate) -> float:

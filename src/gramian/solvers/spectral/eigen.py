@@ -60,8 +60,8 @@ class Rounding:
         zero = self.zero(values, n)
         excused = (residuals <= rounding) & ((size <= zero) | (DIGITS * residuals <= size))
         excused |= (size <= zero) & (residuals <= self.floor * largest)
-        if largest <= zero:  # all are numerically zero: nothing to be relative to
-            residuals = np.where(excused, 0.0, residuals)
+        if values.max(initial=0.0) <= zero:  # none is kept: nothing to be relative to
+            residuals = np.where(excused | (residuals <= rounding), 0.0, residuals)
         scale = np.where(excused, largest, np.maximum(size, self.floor * largest))
         return float(np.max(residuals / np.where(scale > 0, scale, 1.0), initial=0.0))
 

@@ -187,7 +187,7 @@ class _Descent:
                 exact = self.convex and (m <= polished or not arrived)
                 if exact:
                     self.polish()
-                self.state.snap()
+                self.snap()
                 certificate = self.certify(tol)
                 if certificate.converged or self.vanished(self.state) or (arrived and not self.convex):
                     break
@@ -218,6 +218,14 @@ class _Descent:
         state.values = np.zeros(state.values.size)
         self.rows.add(used, weights[used], state.values)
         self.drift = 0.0
+
+    def snap(self) -> None:
+        """``State.snap``, with Kβ: at large kernel values it changes by more than rounding."""
+        before = self.state.by_object
+        self.state.snap()
+        moved = self.state.by_object - before
+        (objects,) = np.nonzero(moved)
+        self.rows.add(objects, moved[objects], self.state.values)
 
     def check_rows(self, tol: float) -> bool:
         """Check some of Kβ in full precision; return whether the rounding of the kernel rows is negligible.
