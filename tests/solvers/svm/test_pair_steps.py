@@ -42,6 +42,21 @@ def test_pair_steps_end_where_plain_smo_ends(q, kink, second):
         assert abs(beta[g].sum()) <= 1e-12
 
 
+@pytest.mark.parametrize("kink", [0.0, 0.1])
+def test_in_single_precision_steps_end_within_its_rounding_even_with_repeated_rows(kink):
+    some, linear, lower, upper = problem(60, kink, 60)
+    twice = np.arange(120) % 60
+    K, linear, lower, upper = some[np.ix_(twice, twice)], linear[twice], lower[twice], upper[twice]
+    narrow, beta, gradient = K.astype(np.float32), np.zeros(120), linear.astype(np.float32)
+    steps, bent = steps_on(narrow, lower, upper, kink, 120, 1e-5, 10**6, 1e-5, beta, gradient)
+    assert 0 < steps < 10**6
+    assert not bent
+    np.testing.assert_allclose(gradient, K @ beta + linear, atol=1e-5)
+    want = smo(K, linear, lower, upper, np.zeros(120), 1e-7, kink, np.zeros(120, dtype=int))
+    assert objective(K, linear, beta, kink) <= objective(K, linear, want, kink) + 1e-5
+    assert abs(beta.sum()) <= 1e-12
+
+
 def test_pair_steps_keep_to_their_limit_and_move_the_gradient_along():
     K, linear, lower, upper = problem(40, 0.0, 40)
     beta, gradient = np.zeros(40), linear.copy()

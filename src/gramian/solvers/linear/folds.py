@@ -92,9 +92,9 @@ class Folds:
 
     @property
     def _bytes(self) -> int:
-        """Bytes of K in single precision, landmarks with their cores, and the vectors of conjugate gradients."""
-        n, columns = self.K.shape[0], self.weights.shape[1] * self.ridges.size
-        return 4 * n * n + 8 * self._rank * (n + columns * self._rank) + 12 * 8 * n * columns * self.Y.shape[1]
+        """Bytes of K in single precision, landmarks with their spectra, and the vectors of conjugate gradients."""
+        (n, f), rank, columns = self.weights.shape, self._rank, self.weights.shape[1] * self.ridges.size
+        return 4 * n * n + 8 * rank * (n + f * rank) + 12 * 8 * n * columns * self.Y.shape[1]
 
     def _by_pcg(self) -> list[Array]:
         """Solve all parts, ridges and targets as columns of one block; columns that do not converge are factorised."""
@@ -197,9 +197,10 @@ class _Stored:
 
     def __matmul__(self, V: Array) -> Array:
         out, (narrow, scale) = np.empty(V.shape), narrowed(V, self.dtype)
+        lines = np.ascontiguousarray(narrow.T)
 
         def strip(rows: slice) -> None:
-            np.matmul(self.matrix[rows], narrow, out=out[rows], casting="same_kind")
+            out[rows] = (lines @ self.matrix[rows].T).T  # with few columns, a quarter faster than matrix @ columns
 
         n = len(out)
         run(strip, spans(n, -(-n // self.workers)), self.workers)
@@ -216,31 +217,34 @@ class _Landmarks:
     ridge: NDArray[np.intp]
 
     @cached_property
-    def cores(self) -> dict[tuple[int, int], NDArray[Any]]:
-        """Upper Cholesky factors of ``I + Fᵀ W F / μ``, by part and ridge."""
+    def scale(self) -> Array:
+        """(n, f): The diagonal of S of each part."""
+        return np.sqrt(self.folds.weights)
+
+    @cached_property
+    def spectra(self) -> list[tuple[Array, NDArray[Any]]]:
+        """For each part, the eigenvalues and eigenvectors of ``Fᵀ W F``, which all ridges share."""
         F, weights = self.factor, self.folds.weights
         most = weights.max(axis=1)
-        total, cores = _outer(F, most), {}
-        for p, own in enumerate(weights.T):
+        total, found = _outer(F, most), []
+        for own in weights.T:
             (less,) = np.nonzero(own < most)
-            moments = total - _outer(F[less], (most - own)[less])
-            for r in np.unique(self.ridge).tolist():
-                core = np.linalg.cholesky(np.eye(len(moments)) + moments / self.folds.ridges[r])
-                cores[p, r] = core.astype(F.dtype, copy=False).T
-        return cores
+            values, vectors = np.linalg.eigh(total - _outer(F[less], (most - own)[less]))
+            found.append((np.maximum(values, 0.0), vectors.astype(F.dtype, copy=False)))
+        return found
 
     def solve(self, R: Array, columns: NDArray[np.intp]) -> Array:
         """Apply the preconditioner to the residuals of some columns: R (n, k)."""
-        F, ridges = self.factor, self.folds.ridges[self.ridge[columns]]
+        F, part, ridges = self.factor, self.part[columns], self.folds.ridges[self.ridge[columns]]
         if not F.shape[1]:
             return R / ridges
-        scale, workers = np.sqrt(self.folds.weights)[:, self.part[columns]], self.folds.gram.workers
+        scale, workers = self.scale[:, part], self.folds.gram.workers
         narrow, strips = (scale * R).astype(F.dtype, copy=False), spans(len(R), -(-len(R) // workers))
-        inner = np.sum(run(lambda rows: F[rows].T @ narrow[rows], strips, workers), axis=0) / ridges.astype(F.dtype)
-        inner = np.asfortranarray(inner)
-        for key in set(zip(self.part[columns].tolist(), self.ridge[columns].tolist(), strict=True)):
-            (own,) = np.nonzero((self.part[columns] == key[0]) & (self.ridge[columns] == key[1]))
-            inner[:, own] = scipy.linalg.cho_solve((self.cores[key], False), inner[:, own], check_finite=False)
+        inner = np.sum(run(lambda rows: F[rows].T @ narrow[rows], strips, workers), axis=0)
+        for p in np.unique(part).tolist():
+            (own,), (values, vectors) = np.nonzero(part == p), self.spectra[p]
+            damped = (vectors.T @ inner[:, own]) / (values[:, None] + ridges[own])
+            inner[:, own] = vectors @ damped.astype(F.dtype, copy=False)
         Z = np.empty_like(R)
 
         def strip(rows: slice) -> None:

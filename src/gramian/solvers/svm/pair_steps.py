@@ -19,7 +19,9 @@ from gramian.solvers.svm.tasks import SNAP
 Array = NDArray[Any]
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 FAST = {"nnan", "nsz", "contract"}
-EPSILON = float(np.finfo(np.float64).eps)
+EPSILON, SINGLE = float(np.finfo(np.float64).eps), float(np.finfo(np.float32).eps)
+DOUBT = 4.0
+"""Descents below so many roundings of the largest slope count as none."""
 ETA_FLOOR = 1e-12
 """The least curvature along a pair step, relative to the largest k(x, x)."""
 RIDGE = 1e-14
@@ -47,12 +49,12 @@ def _slope(b: float, gradient: float, lower: float, upper: float, kink: float) -
     return -gradient - up, gradient - down
 
 
-@part(fastmath=FAST | {"reassoc"})
+@part(fastmath=FAST)  # not "reassoc": _where_slope has to find the very same numbers
 def _move(row: Array, other: Array, step: float, gradient: Array, up: Array, down: Array) -> tuple[float, float]:
     """Update the gradient after a pair step; return the steepest descent of an increase and of a decrease."""
-    rise = fall = -np.inf
+    rise = fall = gradient.dtype.type(-np.inf)
     for t in range(gradient.size):
-        g = gradient[t] + step * (row[t] - other[t])
+        g = gradient[t] + step * gradient.dtype.type(row[t] - other[t])
         gradient[t] = g
         rise, fall = larger(rise, -g - up[t]), larger(fall, g - down[t])
     return rise, fall
@@ -64,10 +66,11 @@ def _gains(
     gains: Array,
 ) -> Any:  # fmt: skip
     """Fill in the second-order gain of a pair step of i with each j, up to a common factor; return the largest."""
-    best, slope, unit = np.float32(0.0), 1.0 / worst, 1.0 / scale
+    real, best = gradient.dtype.type, np.float32(0.0)
+    slope, unit, two, nothing, least = real(1.0 / worst), real(1.0 / scale), real(2.0), real(0.0), real(ETA_FLOOR)
     for t in range(gains.size):
-        d = np.float32(larger(slope * (gradient[t] - down[t] + rise), 0.0))
-        curvature = np.float32(larger(unit * (own + diagonal[t] - 2.0 * row[t]), ETA_FLOOR))
+        d = np.float32(larger(slope * (gradient[t] - down[t] + rise), nothing))
+        curvature = np.float32(larger(unit * (own + diagonal[t] - two * real(row[t])), least))
         gains[t] = d * d / curvature
         best = larger(best, gains[t])
     return best
@@ -109,21 +112,23 @@ def _pair_steps(
     noise: float, beta: Array, gradient: Array, B: Array, made: Array,
 ) -> tuple[int, bool]:  # fmt: skip
     """SMO by second-order working sets (Fan, Chen, Lin 2005) until no pair of a group violates by more than ``tol``."""
-    m, indefinite, scale, move = beta.size, False, 0.0, 0.0
-    up, down, gains = np.empty(m), np.empty(m), np.empty(m, np.float32)
+    m, indefinite, scale, move, doubt, real = beta.size, False, 0.0, 0.0, 0.0, gradient.dtype
+    up, down, gains = np.empty(m, real), np.empty(m, real), np.empty(m, np.float32)
     for t in range(m):
         up[t], down[t] = _costs(beta[t], lower[t], upper[t], kink)
-        scale = max(scale, abs(diagonal[t]))
+        scale, doubt = max(scale, abs(diagonal[t])), max(doubt, abs(gradient[t]))
     scale = scale if scale > 0.0 else 1.0
+    doubt *= DOUBT * (SINGLE if gradient.itemsize == 4 else EPSILON)
+    tol = max(tol, 2.0 * doubt)
     i = j = 0
     _gather(K, ids, 0, B, made)
     for step in range(limit + 1):
-        worst, rise, a, z = -np.inf, 0.0, 0, m
+        worst, rise, a, z = real.type(-np.inf), real.type(0.0), 0, m
         for k in range(2):
             first, end = (0, split) if k == 0 else (split, m)
             if first < end:
                 row, other = B[i, first:end], B[j, first:end]
-                most, fall = _move(row, other, move, gradient[first:end], up[first:end], down[first:end])
+                most, fall = _move(row, other, real.type(move), gradient[first:end], up[first:end], down[first:end])
                 if most + fall > worst:
                     worst, rise, a, z = most + fall, most, first, end
         if step == limit or not worst > tol:
@@ -131,7 +136,8 @@ def _pair_steps(
         i = min(a + _where_slope(gradient[a:z], up[a:z], rise), m - 1)
         _gather(K, ids, i, B, made)
         row, own = B[i], diagonal[i]
-        best = _gains(row[a:z], own, diagonal[a:z], gradient[a:z], down[a:z], rise, worst, scale, gains[a:z])
+        sure = real.type(rise - doubt)
+        best = _gains(row[a:z], own, diagonal[a:z], gradient[a:z], down[a:z], sure, worst, scale, gains[a:z])
         j = min(a + _where(gains[a:z], best), m - 1)
         _gather(K, ids, j, B, made)
         curvature = own + diagonal[j] - 2.0 * row[j]

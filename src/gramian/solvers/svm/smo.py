@@ -55,6 +55,8 @@ SHARE = 8
 """For cheap kernels, the working set has at least one in SHARE of the variables."""
 ROOMY = 1.25
 """Least size of the working set, in numbers of free variables; smaller sets undo each other's steps."""
+STRETCH = 2.5
+"""The working set is larger by up to this factor where that makes room for all free variables."""
 TINY_SET = 16
 """Below this size, a working set is the worst pair alone."""
 STEPS_PER_VARIABLE = 100
@@ -82,6 +84,8 @@ ROUNDING = 0.25
 """The share of the tolerance that rounding of kernel values may take up."""
 SINGLE = float(np.finfo(np.float32).eps) / 2.0
 """Rounding error of a kernel value in single precision, relative to the largest k(x, x)."""
+SLOPE_ROUNDING = 0.01
+"""The share of the tolerance that rounding of slopes may take up for pair steps in single precision."""
 REFINEMENTS = 2
 """How often Kβ is recomputed in full precision before switching to kernel rows in full precision."""
 AUDIT = 64
@@ -145,6 +149,7 @@ class _Descent:
         self.most = CARD_SET if rows.on_card else working_set
         least = max(task.start.size // SHARE if rows.direct else 0, COSTLY_SET)
         self.least = self.most if rows.on_card else min(self.most, least)
+        self.roomiest = self.most if rows.on_card else STRETCH * self.most
         self.shrink_every = shrink_every
         self.shrinkable = rows.shrinkable if shrink_every else None
         self.inner = CARD_INNER if rows.on_card else INNER
@@ -310,7 +315,9 @@ class _Descent:
     def working_set(self, state: State, up: Vector, down: Vector, recent: Index) -> Index:
         """The most recent half of the last working set, then the worst violators of each group in each direction."""
         free = np.count_nonzero((state.beta > state.task.lower) & (state.beta < state.task.upper))
-        q = min(self.most, max(self.least, int(ROOMY * free)), self.rows.largest_square, state.beta.size)
+        roomy = int(ROOMY * free)
+        q = max(self.least, roomy if roomy <= self.roomiest else min(roomy, self.most))
+        q = min(q, self.rows.largest_square, state.beta.size)
         if q == state.beta.size:
             return np.arange(q)
         kept = recent[recent.size - min(recent.size, q // 2) :]
@@ -341,7 +348,9 @@ class _Descent:
         lower, upper = task.lower[working], task.upper[working]
         coarse = SINGLE * self.scale * float((upper - lower).max()) <= ROUNDING * tol
         block = self.block(objects, np.dtype(np.float32 if coarse else np.float64))
-        box = state.diagonal[objects], lower, upper, float(task.kink), split
+        if coarse and SINGLE * float(np.abs(gradient).max()) <= SLOPE_ROUNDING * tol:
+            gradient = gradient.astype(np.float32)
+        box = state.diagonal[objects].astype(gradient.dtype), lower, upper, float(task.kink), split
         taken, indefinite = pair_steps(*block, *box, tol, limit, NOISE[block[2].dtype.name], beta, gradient)
         self.steps += int(taken)
         self.effort += max(int(taken), working.size)
