@@ -204,3 +204,15 @@ def test_a_reader_that_has_read_enough(folder: Path) -> None:
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert "KernelRidge" in done.stdout
     assert "Traceback" not in done.stderr
+
+
+def test_a_process_ends_with_its_code_its_handlers_and_all_of_its_output() -> None:
+    begin = "import atexit, sys; from gramian.cli import command; atexit.register(print, 'bye'); sys.argv = "
+    for call, code in ((["gramian", "explain-kernel", "RBF(2.0)"], 0), (["gramian", "inspect", "nothing"], 2)):
+        done = subprocess.run(
+            [sys.executable, "-c", f"{begin}{call!r}; command()"], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == code
+        assert done.stdout.endswith("bye\n")
+        assert ("RBF" in done.stdout) == (code == 0)
+        assert bool(done.stderr) == (code == 2)
