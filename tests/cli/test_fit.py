@@ -222,6 +222,7 @@ def test_scores_weights_groups_and_time(tmp_path: Path, capsys: Any) -> None:
         assert found["metric"] == {"f1": "f1", "later": "mae"}[name]
         assert "shop" not in found["columns"] or found["columns"]["shop"] == "left out: as asked"
     assert first.cv.n_splits == 3
+    assert "cv=TimeSeriesSplit(3)" in found["python"]
     assert first.residuals_.size < 90  # the first rows in time are never held out
     wrong = {
         ("--target", "price", "--class-weight", "balanced"): "--class-weight is for classes",

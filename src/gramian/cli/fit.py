@@ -272,29 +272,32 @@ def _python(options: argparse.Namespace, task: str, settings: dict[str, Any]) ->
     """The same fit in Python, to copy."""
     estimator = "AutoKernelRegressor" if task == "regression" else "AutoKernelClassifier"
     plain = {"cv": 5, "machines": "auto", "verbose": 0, "target_scale": "auto"}
-    shown = {k: v for k, v in settings.items() if v is not None and (k not in plain or v != plain[k])}
-    parsed = "kernel" in shown and not isinstance(shown["kernel"], str)
-    given = [f"{k}=parse({str(v)!r})" if k == "kernel" and parsed else f"{k}={v!r}" for k, v in shown.items()]
-    data, made = str(options.data), f"model = {estimator}({', '.join(given)})"
-    beside = {"sample_weight": options.weight, "groups": options.group}
-    passed = "".join(f", {argument}=X[{name!r}]" for argument, name in beside.items() if name is not None)
-    inputs = [name for name in beside.values() if name is not None]
+    shown = {k: repr(v) for k, v in settings.items() if v is not None and (k not in plain or v != plain[k])}
+    imports = [f"from gramian import {estimator}, save"]
+    if (kernel := settings["kernel"]) is not None and not isinstance(kernel, str):
+        shown["kernel"] = f"parse({str(kernel)!r})"
+        imports.append("from gramian.kernels.parse import parse")
+    if options.time_column:
+        shown["cv"] = f"TimeSeriesSplit({options.cv})"
+        imports.append("from sklearn.model_selection import TimeSeriesSplit")
+    made = f"model = {estimator}({', '.join(f'{k}={v}' for k, v in shown.items())})"
     if is_spread(options):
-        tools = "from gramian.data import Blocks, connect"
+        imports.append("from gramian.data import Blocks, connect")
         steps = [
+            made,
             f"with connect(workers={options.workers!r}, cluster={options.cluster!r}) as client:",
-            f"    {made}.fit(Blocks({data!r}, target={options.target!r}, client=client))",
+            f"    model.fit(Blocks({str(options.data)!r}, target={options.target!r}, client=client))",
         ]
     else:
-        names = "in_order, read_table, split_target" if options.time_column else "read_table, split_target"
-        tools = f"from gramian.data.tables import {names}"
-        read = f"read_table({data!r})"
-        read = f"in_order({read}, {options.time_column!r})" if options.time_column else read
-        rows = f"X.drop_columns({inputs!r})" if inputs else "X"
-        steps = [f"X, y = split_target({read}, {options.target!r})", f"{made}.fit({rows}, y{passed})"]
-    imports = [f"from gramian import {estimator}, save", tools]
-    imports += ["from gramian.kernels.parse import parse"] if parsed else []
-    imports += ["from sklearn.model_selection import TimeSeriesSplit"] if options.time_column else []
+        read, tools = f"read_table({str(options.data)!r})", ["read_table", "split_target"]
+        if options.time_column:
+            read, tools = f"in_order({read}, {options.time_column!r})", ["in_order", *tools]
+        imports.append(f"from gramian.data.tables import {', '.join(tools)}")
+        beside = {"sample_weight": options.weight, "groups": options.group}
+        beside = {argument: name for argument, name in beside.items() if name is not None}
+        rows = f"X.drop_columns({list(beside.values())!r})" if beside else "X"
+        passed = "".join(f", {argument}=X[{name!r}]" for argument, name in beside.items())
+        steps = [f"X, y = split_target({read}, {options.target!r})", made, f"model.fit({rows}, y{passed})"]
     return "\n".join([*imports, "", *steps, f"save(model, {str(options.out)!r})"])
 
 
