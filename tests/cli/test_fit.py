@@ -79,6 +79,8 @@ def test_fit_tells_what_it_found(folder: Path, capsys: pytest.CaptureFixture[str
         "certificate: converged",
     ):
         assert part in out
+    before, _, _ = out.partition("in Python")
+    assert max(map(len, before.splitlines()[1:])) <= 100
     assert gramian.load(tmp_path / "m").get_params()["kernel"] is not None
 
 

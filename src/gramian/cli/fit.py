@@ -7,6 +7,7 @@ import hashlib
 import re
 import time
 from pathlib import Path
+from shutil import get_terminal_size
 from textwrap import wrap
 from typing import Any
 
@@ -41,6 +42,8 @@ END = (0.3, 0.05)
 """The end of the command takes about this share of what its start took, and gets at most this share of the limit."""
 LISTED, TRIALS = 40, 15
 """Columns listed with how they were read, and trials with their scores."""
+SHOWN = ("", "trial", "score", "rows", "fit", "status")
+"""Columns of the leaderboard that are printed."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -305,11 +308,11 @@ def _tell(model: Any, options: argparse.Namespace, code: str, screen: Screen) ->
     from gramian.estimators.auto.explain import explained
 
     best, board = model.best_trial_, model.leaderboard_
-    head, *trials = str(board).splitlines()
-    screen.say(f"\n{_listed(model.columns_.columns)}\n\n{head}\n" + "\n".join(trials[: TRIALS + 1]))
+    wide = min(get_terminal_size((WIDE, 0)).columns, WIDE)
+    screen.say(f"\n{_listed(model.columns_.columns)}\n\n{board.table(SHOWN, TRIALS)}")
     screen.say(f"and {len(board) - TRIALS} more\n" if len(board) > TRIALS else "")
     screen.say(f"{best.name}: {board.metric_name} {written(best.score, best.spread)} on held-out rows\n", "bold")
-    lines = ["\n".join(wrap(part, WIDE, break_on_hyphens=False)) for part in explained(model, columns=False)]
+    lines = ["\n".join(wrap(part, wide, break_on_hyphens=False)) for part in explained(model, columns=False)]
     lines = ["\n\n".join(lines), ""]
     if best.kernel and best.machine != "linear":
         lines.append(f"kernel: {_rounded(best.kernel)}")
