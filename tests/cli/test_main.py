@@ -32,6 +32,7 @@ def folder(tmp_path: Path) -> Path:
             "text": "a",
             "kind": ["a", "b"] * 20,
             "none": np.nan,
+            "euros": [f"€{i}" for i in range(40)],
         }
     )
     table.to_csv(tmp_path / "t.csv", index=False)
@@ -59,6 +60,7 @@ WRONG = {
     "no such column": ("fit t.csv --target income --out new", "no column 'income'; did you mean 'Income'?"),
     "one class": ("fit t.csv --target text --out new", "has only one value, a"),
     "one number": ("fit t.csv --target one --out new", "has only one value, 1"),
+    "unique texts": ("fit t.csv --target euros --out new", "40 different texts in 40 rows, such as €0; classes must"),
     "no target at all": ("fit t.csv --target none --out new", "missing in every row"),
     "empty": ("fit empty.csv --target y --out new", "the file is empty"),
     "no rows": ("fit header.csv --target y --out new", "holds no rows"),

@@ -21,6 +21,8 @@ HELP = "tune a model on a table and save it"
 DESCRIPTION = "Read a table, try kernel machines by cross-validation, fit the best to all rows, and save it."
 FEW = 10
 """A target with at most this many different whole numbers is treated as classes."""
+UNIQUE, LEAST = 0.5, 20
+"""A target of texts that has more than this share of different ones is refused, from so many rows on."""
 SAMPLE = 10_000
 """Rows sampled from data in blocks to tell classes from numbers."""
 LONG, WIDE = 300, 100
@@ -251,6 +253,11 @@ def _task(options: argparse.Namespace, y: Any) -> str:
         what = "values that are not numbers" if labels else "fractions"
         raise ValueError(
             f"--target {options.target} holds {what}, so --task {options.task} is not possible; leave it out."
+        )
+    if y.dtype.kind in "US" and different.size > UNIQUE * y.size >= UNIQUE * LEAST:
+        raise ValueError(
+            f"--target {options.target} holds {different.size:,} different texts in {y.size:,} rows, such as "
+            f"{different[0]!s}; classes must repeat, and numbers be written as 1234.5."
         )
     few = labels or (not fractions and different.size <= FEW)
     return {"auto": "classification" if few else "regression"}.get(options.task, options.task)
