@@ -23,6 +23,16 @@ def test_compiling_stops_the_clock(monkeypatch):
     assert clock.expired
 
 
+def test_a_clock_may_count_compilation(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: now[0])
+    clock = progress.Clock(max_time=10.0, start=0.0, now=lambda: now[0])
+    with progress.compiling:
+        now[0] += 11.0
+        assert clock.seconds == 11.0
+    assert clock.share(0.5).expired
+
+
 def test_a_slower_machine_and_parts_of_the_time(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(progress.time, "perf_counter", lambda: now[0])

@@ -1,6 +1,6 @@
 """The command, as ``python -m gramian``."""
 
-from gramian.cli import main
+from gramian.cli import command
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    command()

@@ -59,17 +59,18 @@ def silent(done: float, **figures: float) -> None:
 
 @dataclass(frozen=True)
 class Clock:
-    """Seconds since the start, and whether ``max_time`` has passed; compilation is not counted."""
+    """Seconds since the start, and whether ``max_time`` has passed; by default, compilation is not counted."""
 
     max_time: float | None = None  # Seconds allowed; ``None`` for no limit
     start: float = field(default_factory=compiling.now)  # Time of the start
     stop: threading.Event | None = None  # If set, the clock has expired; tells threads about Ctrl-C
     pace: float = 1.0  # Seconds counted per second; above 1 simulates a slower machine
+    now: Callable[[], float] = compiling.now  # Seconds on the clock that is read
 
     @property
     def seconds(self) -> float:
         """Seconds since the start."""
-        return self.pace * (compiling.now() - self.start)
+        return self.pace * (self.now() - self.start)
 
     @property
     def left(self) -> float:

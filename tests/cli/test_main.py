@@ -32,6 +32,7 @@ def folder(tmp_path: Path) -> Path:
             "text": "a",
             "kind": ["a", "b"] * 20,
             "none": np.nan,
+            "euros": [f"€{i}" for i in range(40)],
         }
     )
     table.to_csv(tmp_path / "t.csv", index=False)
@@ -59,6 +60,7 @@ WRONG = {
     "no such column": ("fit t.csv --target income --out new", "no column 'income'; did you mean 'Income'?"),
     "one class": ("fit t.csv --target text --out new", "has only one value, a"),
     "one number": ("fit t.csv --target one --out new", "has only one value, 1"),
+    "unique texts": ("fit t.csv --target euros --out new", "40 different texts in 40 rows, such as €0; classes must"),
     "no target at all": ("fit t.csv --target none --out new", "missing in every row"),
     "empty": ("fit empty.csv --target y --out new", "the file is empty"),
     "no rows": ("fit header.csv --target y --out new", "holds no rows"),
@@ -204,3 +206,15 @@ def test_a_reader_that_has_read_enough(folder: Path) -> None:
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert "KernelRidge" in done.stdout
     assert "Traceback" not in done.stderr
+
+
+def test_a_process_ends_with_its_code_its_handlers_and_all_of_its_output() -> None:
+    begin = "import atexit, sys; from gramian.cli import command; atexit.register(print, 'bye'); sys.argv = "
+    for call, code in ((["gramian", "explain-kernel", "RBF(2.0)"], 0), (["gramian", "inspect", "nothing"], 2)):
+        done = subprocess.run(
+            [sys.executable, "-c", f"{begin}{call!r}; command()"], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == code
+        assert done.stdout.endswith("bye\n")
+        assert ("RBF" in done.stdout) == (code == 0)
+        assert bool(done.stderr) == (code == 2)

@@ -21,7 +21,7 @@ from gramian import AutoKernelRegressor
 from gramian.cli.main import main
 from gramian.cli.predict import predicted
 from gramian.data import Blocks, tables
-from gramian.data.cells import MISSING, has_decimal_commas, may_be_numbers, number
+from gramian.data.cells import MISSING, day, has_decimal_commas, may_be_numbers, number
 from gramian.data.formats import Csv
 from gramian.data.tables import TableError, read_table, split_target
 from gramian.estimators.auto import tables as auto_tables
@@ -85,6 +85,7 @@ ZOO: dict[str, list[Any]] = {
     "small": [1e-300 * v for v in NUMBERS],
     "decimal commas": [f"{v:.3f}".replace(".", ",") for v in NUMBERS],
     "decimal commas with gaps": gaps(f"{v:.2f}".replace(".", ",") for v in NUMBERS),
+    "dotted dates": gaps(f"{1 + i % 28}.{1 + i % 12:02d}.2024" for i in range(N)),
     "mixed": cycle("1", "x", "2.5", "2024-01-01", "True", "007"),
     "all missing": [None] * N,
     "all empty": [""] * N,
@@ -195,6 +196,18 @@ def test_decimal_commas_beyond_doubt(texts: list[str], decimal: bool, doubtful: 
     assert may_be_numbers(texts) == doubtful
     if decimal:
         assert None not in [number(text, comma=True) for text in texts]
+
+
+def test_dates_with_dots_begin_with_the_day() -> None:
+    assert day("31.1.2024") == day("31.01.2024") == day("2024-01-31")
+    assert day("31.01.2024 06:00") == day("2024-01-31T06:00")
+    assert [day(text) for text in ("1.31.2024", "31.1.24", "31.1.2024 soon", "1.2", "31.1.2024 ")] == [
+        None,
+        None,
+        None,
+        None,
+        day("2024-01-31"),
+    ]
 
 
 def test_what_may_be_decimal_commas_is_said_aloud(tmp_path: Path) -> None:

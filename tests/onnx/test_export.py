@@ -183,6 +183,18 @@ def test_automatic_models_of_numbers(scaling, make, options, y, tmp_path):
     np.testing.assert_allclose(found["probabilities"], model.predict_proba(NEW_GAPS), rtol=1e-9)
 
 
+@pytest.mark.parametrize("log", [False, True])
+def test_deviations_far_below_the_prior_one_differ_by_its_rounding_only(log, tmp_path):
+    """A smooth function without noise: its variance is a difference of two numbers that agree to eight digits."""
+    rows = np.random.default_rng(0).standard_normal((150, 3))
+    y, kernel = rows[:, 0] ** 2 + rows[:, 1], 300.0 * gk.Matern(40.0, nu=1.5) + gk.White(1e-6)
+    options = {"kernel": kernel, "machines": ["gp"], "target_scale": "log" if log else "linear"}
+    model = AutoKernelRegressor(None, cv=2, random_state=0, n_jobs=1, **options).fit(rows, np.exp(y) if log else y)
+    told = export(model, tmp_path / "model.onnx")
+    assert told.outputs == ("prediction", "deviation")
+    assert told.difference <= 1e-9
+
+
 def test_tables_that_are_not_of_numbers_are_refused(tmp_path):
     table = pd.DataFrame({"size": X[:, 0], "colour": np.where(X[:, 1] > 1, "red", "blue")})
     model = AutoKernelRegressor(None, machines=["linear"], n_jobs=1).fit(table, NUMBERS)

@@ -9,7 +9,8 @@ import pytest
 from sklearn.metrics import f1_score
 
 import gramian
-from gramian.reports.evaluation import evaluate
+from gramian.estimators.auto.forest import Forest
+from gramian.reports.evaluation import evaluate, importance
 from gramian.reports.facts import measured, settings_of
 from gramian.reports.subject import subject_of
 
@@ -95,6 +96,19 @@ def test_rows_that_a_regressor_learned_from_are_shown_as_held_out(tmp_path):
     assert "each predicted by models of the search that had not seen it" in told(model, X, y, tmp_path=tmp_path)
     mixed = evaluate(subject_of(model, np.r_[X, X + 1.0], np.r_[y, y]))
     assert mixed.how.startswith("on 90 of 180 rows, each predicted by models")
+
+
+def test_trees_that_know_a_target_do_not_predict_its_row_with_a_column_shuffled():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.standard_normal((1200, 3)).round(3), columns=["helps", "noise", "more noise"])
+    X["kind"] = rng.choice(["a", "b"], 1200)
+    y = np.where((X["helps"] > 0.3) * (X["kind"] == "a") ^ (rng.random(1200) < 0.2), "yes", "no")
+    model = gramian.AutoKernelClassifier(8.0, machines=["gp", "linear"], random_state=0).fit(X, y)
+    assert any(isinstance(scaling, Forest) for *_, scaling in model._parts)
+    subject = subject_of(model, X, y)
+    found = importance(subject, evaluate(subject))
+    assert found.importance.argmax() == 0
+    assert found.importance.min() > -0.003  # -0.005 where all trees are asked
 
 
 def test_a_classifier_of_several(table, tmp_path):

@@ -1,5 +1,5 @@
 """The ``gramian`` command: one module for each of its commands."""
 
-from gramian.cli.main import main
+from gramian.cli.main import command, main
 
-__all__ = ["main"]
+__all__ = ["command", "main"]

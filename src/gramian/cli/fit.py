@@ -7,6 +7,7 @@ import hashlib
 import re
 import time
 from pathlib import Path
+from shutil import get_terminal_size
 from textwrap import wrap
 from typing import Any
 
@@ -14,12 +15,14 @@ from gramian.cli.screen import Screen
 from gramian.cli.shared import add_options, blocks_of, check_free, is_spread, named_columns
 from gramian.cli.warmup import compile_for_search
 from gramian.numerals import written
-from gramian.progress import Clock, compiling
+from gramian.progress import Clock
 
 HELP = "tune a model on a table and save it"
 DESCRIPTION = "Read a table, try kernel machines by cross-validation, fit the best to all rows, and save it."
 FEW = 10
 """A target with at most this many different whole numbers is treated as classes."""
+UNIQUE, LEAST = 0.5, 20
+"""A target of texts that has more than this share of different ones is refused, from so many rows on."""
 SAMPLE = 10_000
 """Rows sampled from data in blocks to tell classes from numbers."""
 LONG, WIDE = 300, 100
@@ -41,6 +44,8 @@ END = (0.3, 0.05)
 """The end of the command takes about this share of what its start took, and gets at most this share of the limit."""
 LISTED, TRIALS = 40, 15
 """Columns listed with how they were read, and trials with their scores."""
+SHOWN = ("", "trial", "score", "rows", "fit", "status")
+"""Columns of the leaderboard that are printed."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -249,6 +254,11 @@ def _task(options: argparse.Namespace, y: Any) -> str:
         raise ValueError(
             f"--target {options.target} holds {what}, so --task {options.task} is not possible; leave it out."
         )
+    if y.dtype.kind in "US" and different.size > UNIQUE * y.size >= UNIQUE * LEAST:
+        raise ValueError(
+            f"--target {options.target} holds {different.size:,} different texts in {y.size:,} rows, such as "
+            f"{different[0]!s}; classes must repeat, and numbers be written as 1234.5."
+        )
     few = labels or (not fractions and different.size <= FEW)
     return {"auto": "classification" if few else "regression"}.get(options.task, options.task)
 
@@ -260,43 +270,44 @@ def _estimator(task: str, settings: dict[str, Any]) -> Any:
 
 
 def _clock(limit: float, began: float) -> Clock:
-    """A clock that runs since the command began, but leaves the fit a share of the limit.
-
-    Clocks do not count compilation, so what the search may call is compiled before.
-    """
+    """A clock that runs since the command began and counts compilation, but leaves the fit a share of the limit."""
     compile_for_search()
-    spent = time.perf_counter() - began
+    now = time.perf_counter()
+    spent = now - began
     spent += min(END[0] * spent, END[1] * limit)
-    return Clock(limit, start=compiling.now() - min(spent, (1.0 - FIT) * limit))
+    return Clock(limit, start=now - min(spent, (1.0 - FIT) * limit), now=time.perf_counter)
 
 
 def _python(options: argparse.Namespace, task: str, settings: dict[str, Any]) -> str:
     """The same fit in Python, to copy."""
     estimator = "AutoKernelRegressor" if task == "regression" else "AutoKernelClassifier"
     plain = {"cv": 5, "machines": "auto", "verbose": 0, "target_scale": "auto"}
-    shown = {k: v for k, v in settings.items() if v is not None and (k not in plain or v != plain[k])}
-    parsed = "kernel" in shown and not isinstance(shown["kernel"], str)
-    given = [f"{k}=parse({str(v)!r})" if k == "kernel" and parsed else f"{k}={v!r}" for k, v in shown.items()]
-    data, made = str(options.data), f"model = {estimator}({', '.join(given)})"
-    beside = {"sample_weight": options.weight, "groups": options.group}
-    passed = "".join(f", {argument}=X[{name!r}]" for argument, name in beside.items() if name is not None)
-    inputs = [name for name in beside.values() if name is not None]
+    shown = {k: repr(v) for k, v in settings.items() if v is not None and (k not in plain or v != plain[k])}
+    imports = [f"from gramian import {estimator}, save"]
+    if (kernel := settings["kernel"]) is not None and not isinstance(kernel, str):
+        shown["kernel"] = f"parse({str(kernel)!r})"
+        imports.append("from gramian.kernels.parse import parse")
+    if options.time_column:
+        shown["cv"] = f"TimeSeriesSplit({options.cv})"
+        imports.append("from sklearn.model_selection import TimeSeriesSplit")
+    made = f"model = {estimator}({', '.join(f'{k}={v}' for k, v in shown.items())})"
     if is_spread(options):
-        tools = "from gramian.data import Blocks, connect"
+        imports.append("from gramian.data import Blocks, connect")
         steps = [
+            made,
             f"with connect(workers={options.workers!r}, cluster={options.cluster!r}) as client:",
-            f"    {made}.fit(Blocks({data!r}, target={options.target!r}, client=client))",
+            f"    model.fit(Blocks({str(options.data)!r}, target={options.target!r}, client=client))",
         ]
     else:
-        names = "in_order, read_table, split_target" if options.time_column else "read_table, split_target"
-        tools = f"from gramian.data.tables import {names}"
-        read = f"read_table({data!r})"
-        read = f"in_order({read}, {options.time_column!r})" if options.time_column else read
-        rows = f"X.drop_columns({inputs!r})" if inputs else "X"
-        steps = [f"X, y = split_target({read}, {options.target!r})", f"{made}.fit({rows}, y{passed})"]
-    imports = [f"from gramian import {estimator}, save", tools]
-    imports += ["from gramian.kernels.parse import parse"] if parsed else []
-    imports += ["from sklearn.model_selection import TimeSeriesSplit"] if options.time_column else []
+        read, tools = f"read_table({str(options.data)!r})", ["read_table", "split_target"]
+        if options.time_column:
+            read, tools = f"in_order({read}, {options.time_column!r})", ["in_order", *tools]
+        imports.append(f"from gramian.data.tables import {', '.join(tools)}")
+        beside = {"sample_weight": options.weight, "groups": options.group}
+        beside = {argument: name for argument, name in beside.items() if name is not None}
+        rows = f"X.drop_columns({list(beside.values())!r})" if beside else "X"
+        passed = "".join(f", {argument}=X[{name!r}]" for argument, name in beside.items())
+        steps = [f"X, y = split_target({read}, {options.target!r})", made, f"model.fit({rows}, y{passed})"]
     return "\n".join([*imports, "", *steps, f"save(model, {str(options.out)!r})"])
 
 
@@ -304,11 +315,11 @@ def _tell(model: Any, options: argparse.Namespace, code: str, screen: Screen) ->
     from gramian.estimators.auto.explain import explained
 
     best, board = model.best_trial_, model.leaderboard_
-    head, *trials = str(board).splitlines()
-    screen.say(f"\n{_listed(model.columns_.columns)}\n\n{head}\n" + "\n".join(trials[: TRIALS + 1]))
+    wide = min(get_terminal_size((WIDE, 0)).columns, WIDE)
+    screen.say(f"\n{_listed(model.columns_.columns)}\n\n{board.table(SHOWN, TRIALS)}")
     screen.say(f"and {len(board) - TRIALS} more\n" if len(board) > TRIALS else "")
     screen.say(f"{best.name}: {board.metric_name} {written(best.score, best.spread)} on held-out rows\n", "bold")
-    lines = ["\n".join(wrap(part, WIDE, break_on_hyphens=False)) for part in explained(model, columns=False)]
+    lines = ["\n".join(wrap(part, wide, break_on_hyphens=False)) for part in explained(model, columns=False)]
     lines = ["\n\n".join(lines), ""]
     if best.kernel and best.machine != "linear":
         lines.append(f"kernel: {_rounded(best.kernel)}")

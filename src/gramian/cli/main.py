@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import atexit
+import os
 import sys
 import traceback
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 from gramian import __version__
@@ -24,6 +27,18 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"gramian: {message}; try {self.prog} --help\n")
+
+
+def command() -> NoReturn:
+    """Run the command line, and end the process.
+
+    Python would first free what all libraries have made, object by object: 0.3 s, and 2 s on a busy machine.
+    """
+    code = main()
+    atexit._run_exitfuncs()
+    with suppress(BrokenPipeError):
+        sys.stdout.flush()
+    os._exit(code)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

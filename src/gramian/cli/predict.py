@@ -152,9 +152,7 @@ def check_options(model: Any, proba: bool, interval: float | None) -> None:
 def _columns(model: Any, source: Any, notes: dict[str, Any]) -> list[str]:
     """The columns that the model takes, in its order."""
     names = getattr(model, "feature_names_in_", None)
-    if names is not None and hasattr(
-        model, "columns_"
-    ):  # an automatic model, which does not need the columns that it left out
+    if names is not None and hasattr(model, "columns_"):  # an automatic model needs no column that it left out
         used = [column.name for column in model.columns_.columns if column.width]
         names = [name for name in used if name in source.names] or used
     if names is not None:

@@ -16,6 +16,7 @@ _HEXADECIMAL = re.compile(r"0[xX][0-9a-fA-F]{1,15}")
 _COMMA = re.compile(r"[+-]?([0-9]+(,[0-9]*)?|,[0-9]+)([eE][+-]?[0-9]+)?")
 _EITHER = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")  # 1,234 may be 1.234 or 1234
 _MARKED = re.compile(r"[+-]?[0-9]{1,3}([.,' \u00a0\u202f][0-9]{3})*([.,][0-9]+)?")
+_DOTTED = re.compile(r"(?P<day>[0-9]{1,2})\.(?P<month>[0-9]{1,2})\.(?P<year>[0-9]{4})(?P<time>([ T][0-9].*)?)")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -41,9 +42,12 @@ def boolean(text: str) -> float | None:
 
 
 def day(text: str) -> float | None:
-    """Return an ISO 8601 date or time as days since 1970, or None; without a time zone, it is UTC."""
+    """Return an ISO 8601 date or time, or one such as 31.1.2024, as days since 1970, or None; it is UTC by default."""
+    text = text.strip()
+    if dotted := _DOTTED.fullmatch(text):
+        text = f"{dotted['year']}-{dotted['month']:0>2}-{dotted['day']:0>2}{dotted['time']}"
     try:
-        moment = datetime.datetime.fromisoformat(text.strip())
+        moment = datetime.datetime.fromisoformat(text)
     except ValueError:
         return None
     moment = moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)

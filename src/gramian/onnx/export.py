@@ -135,7 +135,9 @@ def _compared(model: Any, X: Array, found: dict[str, Any]) -> float:
 
 
 def _variance(model: Any, X: Array) -> float:
-    """The largest prior variance."""
+    """The largest prior variance, in which that of a prediction is rounded."""
     if isinstance(model, GaussianProcessRegressor):
         return float(np.max(model.kernel_.diag(X)) * np.max(model._y_train_std) ** 2)
-    return float(np.max(model.predict(X, return_std=True)[1] ** 2))
+    priors = [_variance(process, Z) for _, _, process, Z in model._members(X)]
+    units = model._scale * (np.abs(model.predict(X)).max() if model.target_scale_ == "log" else 1.0)
+    return float(max(priors) * units**2)

@@ -71,9 +71,10 @@ def _search(subject: Subject, found: Evaluation | None) -> Iterator[str]:
     base = baseline_of(subject.model)
     if any(f"time_limit {did}" in subject.model.refit_ for did in ("ended", "stopped", "left")):
         yield "The time limit cut the search or the last fit short, as said below; more time may give a better model."
-    if found is not None and subject.seen is False and metric in MEASURES and np.isfinite(now := measured(found, metric)):
+    new = found if subject.seen is False and metric in MEASURES else None
+    if new is not None and np.isfinite(now := measured(new, metric)):
         worse = best.score - now if board.greater_is_better else now - best.score
-        if worse > BROKEN * np.hypot(best.spread, _chance(found, metric, now)):
+        if worse > BROKEN * np.hypot(best.spread, _chance(new, metric, now)):
             beside = f"{board.metric_name} {written(now)} against {written(best.score, best.spread)}"
             told = f"Scores on new rows are worse than in the search: {beside}."
             yield f"{told} The new rows may differ from the training rows."

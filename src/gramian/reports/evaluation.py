@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -14,11 +15,12 @@ from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import column_or_1d, get_tags
+from sklearn.utils import _safe_indexing, column_or_1d, get_tags
 from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _num_samples
 
-from gramian.estimators.auto.row_hashes import find_rows
+from gramian.estimators.auto.forest import Forest
+from gramian.estimators.auto.row_hashes import OneFold, find_rows
 from gramian.inspection import Sensitivity, sensitivity
 from gramian.inspection.fitted import sampled, unnamed
 from gramian.reports.subject import Subject
@@ -142,9 +144,34 @@ def _as_held_out(subject: Subject, truth: NDArray[Any]) -> Evaluation | None:
     parts = _parts(truth, subject.task == "classification")
     some = "" if len(rows) == _num_samples(subject.y) else f" of {_num_samples(subject.y):,}"
     how = f"on {len(rows):,}{some} rows, each predicted by models of the search that had not seen it"
-    found = Evaluation(truth, predicted, None, parts, True, how, rows, [(model, subject.X, subject.y)])
-    ranked = {"sureness": sureness, "probability": True, "threshold": 0.5 if threshold is None else float(threshold)}
-    return replace(found, classes=classes, **ranked)
+    held = _by_fold_of_forest(model, subject.X, subject.y)
+    found = Evaluation(
+        truth, predicted, None, parts, True, how, rows, held, sureness, probability=True, classes=classes
+    )
+    return found if threshold is None else replace(found, threshold=float(threshold))
+
+
+def _by_fold_of_forest(model: Any, X: Any, y: Any) -> list[Held]:
+    """The model with its training rows; where it has a forest, for each fold of its rows.
+
+    A training row with a shuffled column would else count as new, and be predicted by trees that know its target.
+    """
+    forest = next((scaling for *_, scaling in model._parts if isinstance(scaling, Forest)), None)
+    if forest is None:
+        return [(model, X, y)]
+    held, folds = [], forest.folds(model._encoded(X))
+    for fold in np.unique(folds[folds >= 0]).tolist():
+        (rows,) = np.nonzero(folds == fold)
+        asked, only = copy(model), OneFold(forest.folds.known, forest.folds.count, fold)
+        asked.scaling_ = _asking(model.scaling_, only)
+        asked.others_ = tuple(replace(member, scaling=_asking(member.scaling, only)) for member in model.others_)
+        held.append((asked, *(_safe_indexing(part, rows) for part in (X, y))))
+    return held
+
+
+def _asking(scaling: Any, fold: OneFold) -> Any:
+    """A scaling whose forest, if it has one, asks the trees of one fold."""
+    return replace(scaling, folds=fold) if isinstance(scaling, Forest) else scaling
 
 
 def _by_folds(subject: Subject, truth: NDArray[Any]) -> Evaluation:

@@ -2,8 +2,9 @@
 
 import pytest
 
+from gramian.certificates import Certificate
 from gramian.estimators.auto import Leaderboard, Trial
-from gramian.estimators.auto.explain import verdict
+from gramian.estimators.auto.explain import _certified, verdict
 
 
 def trial(score, machine="gp", **changes):
@@ -32,3 +33,8 @@ def test_a_linear_winner_is_compared_with_the_best_kernel(greater, scores):
     board = Leaderboard([winner, trial(scores[2], "svm"), trial(scores[1], "gp")], "accuracy", greater)
     assert f"against {scores[1]:.3f} ± 0.010 of “gp”" in verdict(board, winner)
     assert verdict(Leaderboard([winner], "accuracy", greater), winner) == "A linear model is all that was to be tried."
+
+
+def test_a_gap_of_zero_is_told_as_rounding():
+    told = _certified(Certificate(kind="duality gap", gap=0.0, converged=True, iterations=1, seconds=0.1))
+    assert told.endswith("its objective is within 2.2e-16 of the best there is, relatively.")

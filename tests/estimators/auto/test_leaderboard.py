@@ -60,6 +60,7 @@ def test_table_and_plain_values():
     assert "0.500 ± 0.010" in lines[2]
     assert "converged" in lines[2]
     assert "failed: why" in lines[3]
+    assert board.table(("trial", "status"), most=1).splitlines()[1:] == ["trial  status", "one    done"]
     plain = json.loads(json.dumps(board.to_dicts()))
     assert plain[0]["certificate"]["converged"] is True
     assert plain[0]["settings"] == {"noise": 0.1}

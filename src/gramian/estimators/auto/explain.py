@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
@@ -30,6 +31,8 @@ SCALES = {
 }
 RULES = {"mean": "Always predicting the mean", "majority": "Predicting the shares of the classes alone"}
 """Baselines that look at no column."""
+EPS = sys.float_info.epsilon
+"""Nothing is known more exactly than this."""
 PROOFS = {
     "duality gap": "its objective is within {} of the best there is, relatively",
     "residual": "its equations hold to {}, relatively",
@@ -157,7 +160,7 @@ def _fitted(model: Any) -> str:
 
 def _certified(certificate: Certificate) -> str:
     """What a certificate says."""
-    figure = f"{certificate.figure:.1e}" if math.isfinite(certificate.figure) else "unknown"
+    figure = f"{max(certificate.figure, EPS):.1e}" if math.isfinite(certificate.figure) else "unknown"
     proof = PROOFS[certificate.kind].format(figure)
     if certificate.converged:
         return f"The certificate says that the fit is as exact as was asked for: {proof}."

@@ -83,9 +83,14 @@ class Leaderboard(Sequence[Trial]):
         return len(tuple(self.trials))
 
     def __str__(self) -> str:
-        rows = [COLUMNS, *(self.cells(place) for place in range(len(self)))]
+        return self.table()
+
+    def table(self, columns: Sequence[str] = COLUMNS, most: int | None = None) -> str:
+        """Return some columns of the first trials as text."""
+        rows = [COLUMNS, *(self.cells(place) for place in range(len(self))[:most])]
+        shown = [COLUMNS.index(name) for name in columns]
         widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        lines = ["  ".join(row[column].ljust(widths[column]) for column in shown).rstrip() for row in rows]
         return "\n".join([f"{self.metric_name}, {self.better} is better", *lines])
 
     @property

@@ -60,7 +60,7 @@ class Team:
         notes = ["time_limit left it out" if done is None else done.note for done in lasts]
         if len(set(notes)) == 1:
             return f"each of {len(notes)} machines to {notes[0]}"
-        return "; ".join(f"{name}: {note}" for name, note in zip(names, notes, strict=True))
+        return "; ".join(f"“{name}”: {note}" for name, note in zip(names, notes, strict=True))
 
     def weighted(self, lasts: Sequence[Refit | None]) -> tuple[Array, tuple[Member, ...]]:
         """Return the weights of those that were fitted, and all of them but the first."""
