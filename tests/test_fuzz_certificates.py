@@ -46,7 +46,9 @@ VARIED = {
     (65, 2000, 60): [387591923, 1624006444],  # a trend of near-duplicates; weights over twelve decades
     (66, 2000, 60): [1341903322, 1032855101],  # the same trend; a spectrum of rounding, the largest of it negative
     (72, 2000, 60): [1440591243],  # margins at a kink of the ramp but for the rounding of large coefficients
+    (73, 2000, 60): [250531805],  # components of the least variance
     (81, 2000, 600): [1522344931],  # an optimum of little noise beside a plateau
+    (82, 2000, 600): [657531858],  # a residual of rounding just above the tolerance
 }
 """The same, among those that ``vary`` changes."""
 

@@ -211,6 +211,6 @@ def solve_with(factor: Any, B: NDArray[Any], tol: float, clock: Clock) -> Soluti
         refined = relative_residuals(B - factor @ better, B)
         Z = np.where(refined < residuals, better, Z)
         residuals = np.minimum(refined, residuals)
-    why = "the matrix is too ill-conditioned for float64; regularise more."
+    why = "the matrix is too ill-conditioned for the rounding of float64; regularise more."
     certificate = certify("residual", residuals.max(initial=0.0), tol, why, seconds=clock.seconds)
     return Solution(Z, certificate)

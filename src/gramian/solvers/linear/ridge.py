@@ -317,4 +317,5 @@ def measured(found: Solution, R: Array, B: Array, tol: float, rounding: float = 
 def residual_certificate(R: Array, B: Array, tol: float, clock: Clock, advice: str) -> Certificate:
     """Return the certificate of residuals R relative to right-hand sides B: (m, k) both."""
     worst = relative_residuals(R, B).max(initial=0.0)
-    return certify("residual", worst, tol, f"too ill-conditioned for float64; {advice}.", seconds=clock.seconds)
+    why = f"too ill-conditioned for the rounding of float64; {advice}."
+    return certify("residual", worst, tol, why, seconds=clock.seconds)
