@@ -80,7 +80,8 @@ def test_tally_of_the_posterior_is_the_e_step(covariance_type, form, workers):
         return q[block.rows].reshape(block.tiles, block.size, -1).transpose(0, 2, 1)
 
     expected = expect(rows, mixture, workers)
-    assert_allclose(tally(rows, mixture.family, assignment, workers).means, expected.means, rtol=1e-9)
+    for origin in (None, expected.origin):
+        assert_allclose(tally(rows, mixture.family, assignment, workers, origin).means, expected.means, rtol=1e-9)
 
 
 @pytest.mark.parametrize("covariance_type", TYPES)

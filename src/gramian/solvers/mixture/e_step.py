@@ -108,10 +108,12 @@ def is_expanded(rows: Rows, mixture: Mixture) -> bool:
     return _View.of(rows, mixture).expanded
 
 
-def tally(rows: Rows, family: CovarianceFamily, assignment: Assignment, workers: Workers) -> Statistics:
-    """Return the statistics of rows, about their centre, for given responsibilities q."""
-    view = _View(rows, family, expanded=_worthwhile(family))
-    return view.sum(lambda block, phi, scratch: (assignment(block),), workers, None)
+def tally(
+    rows: Rows, family: CovarianceFamily, assignment: Assignment, workers: Workers, origin: Floats | None = None
+) -> Statistics:
+    """Return the statistics of rows for given responsibilities q: origin (K, d)."""
+    view = _View(rows, family, expanded=origin is None and _worthwhile(family))
+    return view.sum(lambda block, phi, scratch: (assignment(block),), workers, origin)
 
 
 def evaluate(rows: Rows, mixture: Mixture, workers: Workers, figure: str, out: NDArray[Any]) -> NDArray[Any]:
