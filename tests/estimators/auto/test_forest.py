@@ -6,15 +6,23 @@ import pytest
 import gramian
 from gramian import AutoKernelClassifier, AutoKernelRegressor
 from gramian.estimators.auto import forest as module
+from gramian.estimators.auto.base import fit_by_clock
 from gramian.estimators.auto.candidates import Means
-from gramian.estimators.auto.forest import FOLDS, add_trees, grow_forest, grow_tree, leaf_values
+from gramian.estimators.auto.columns import encode
+from gramian.estimators.auto.forest import FOLDS, SETTINGS, Trees, add_trees, grow_forest, joined, level_codes
 from gramian.estimators.auto.metrics import CLASSES, NUMBERS
 from gramian.estimators.auto.response import Classes, Numbers
 from gramian.estimators.auto.row_hashes import Folds
 from gramian.estimators.auto.scaling import fit_scaling
+from gramian.estimators.auto.tables import array_columns
 from gramian.progress import Clock
 
 MEANS = Means(10**9, 1, 0)
+
+
+@pytest.fixture(autouse=True)
+def _few_trees(monkeypatch):
+    monkeypatch.setattr(module, "TREES", (10, 80))
 
 
 def steps(rng, n=1500):
@@ -24,22 +32,82 @@ def steps(rng, n=1500):
 
 
 def made(Z, response, limit=20.0, means=MEANS):
-    return grow_forest(fit_scaling("standard", Z, list(range(Z.shape[1]))), Z, response, limit, means)[0]
+    scaling, encoding = fit_scaling("standard", Z, list(range(Z.shape[1]))), encode(array_columns(Z), named=False)
+    return grow_forest(scaling, encoding, Z, response, limit, means)[0]
 
 
 def by_loops(forest, Z, fold):
     """What the trees say, question by question."""
-    out = np.empty((len(Z), forest.values.shape[2]))
-    for i, z in enumerate(Z):
+    rows, (codes, count) = (
+        np.column_stack([*(c(Z) for c in forest.levels), Z]),
+        (len(forest.levels), forest.deviation.size),
+    )
+    out = np.empty((len(Z), count))
+    for i, z in enumerate(rows):
         each = []
         for k in range(FOLDS):
             total = forest.constants[k].copy()
             for t in range(forest.starts[k], forest.starts[k + 1]):
-                answers = [z[c] > b for c, b in zip(forest.columns[t], forest.thresholds[t], strict=True)]
-                total += forest.values[t, sum(1 << level for level, yes in enumerate(answers) if yes)]
+                node = forest.roots[t]
+                while forest.columns[node] >= 0:
+                    column, at = forest.columns[node], forest.thresholds[node]
+                    yes = np.unpackbits(forest.sets[int(at)])[int(z[column])] if column < codes else z[column] <= at
+                    node = forest.children[node, 0 if yes else 1]
+                total[t % count] += forest.thresholds[node]
             each.append(total)
         out[i] = np.mean(each, axis=0) if fold[i] < 0 else each[fold[i]]
     return out
+
+
+def levels_table(rng, n=2000):
+    """Rows with a long category, half of whose levels turn a column around, as they are encoded."""
+    level, x = rng.integers(0, 30, n), rng.standard_normal(n)
+    y = np.where(level % 2 == 0, x, -x) + 0.1 * level
+    table = array_columns(np.column_stack([np.array([f"level {v}" for v in level], dtype=object), x.astype(object)]))
+    encoding = encode(table, targets=Numbers(y).targets, named=False, means=True)
+    return encoding, encoding.transform(table), y, level
+
+
+def test_trees_ask_for_levels_that_means_do_not_tell(rng):
+    encoding, Z, y, level = levels_table(rng)
+    (codes,) = level_codes(encoding, Z)
+    own = codes(Z)
+    assert all(np.unique(own[level == v]).size == 1 for v in range(30))
+    assert np.unique(own).size == 30
+    counts = np.bincount(own)[:30]
+    np.testing.assert_array_equal(counts, np.sort(counts)[::-1])
+    forest, seconds = grow_forest(fit_scaling("standard", Z, [0, 1]), encoding, Z, Numbers(y), 20.0, MEANS)
+    assert forest.sets.shape[0] > 0
+    assert seconds > 0.0
+    some = slice(0, 15)
+    np.testing.assert_allclose(
+        forest.predictions(Z[some]), by_loops(forest, Z[some], forest.folds(Z[some])), rtol=1e-12
+    )
+    left = np.mean((forest.predictions(Z)[:, 0] - Numbers(y).targets[:, 0]) ** 2)
+    assert left < 0.2
+
+
+@pytest.mark.parametrize("classes", [False, True])
+def test_trees_say_what_those_of_scikit_learn_say(rng, monkeypatch, classes):
+    encoding, Z, y, _ = levels_table(rng)
+    kept = {}
+    make = "HistGradientBoostingClassifier" if classes else "HistGradientBoostingRegressor"
+
+    class Kept(getattr(module, make)):
+        def fit(self, X, *others):
+            kept[self.random_state] = self
+            return super().fit(X, *others)
+
+    monkeypatch.setattr(module, make, Kept)
+    monkeypatch.setattr(module, "SETTINGS", SETTINGS[:1])
+    monkeypatch.setattr(module, "TREES", (5, 20))
+    response = Classes(np.digitize(y, [0.5, 2.0]), 3) if classes else Numbers(y)
+    forest, _ = grow_forest(fit_scaling("standard", Z, [0, 1]), encoding, Z, response, 20.0, MEANS)
+    rows, fold = np.column_stack([forest.levels[0](Z), Z]), forest.folds(Z)
+    for k in range(FOLDS):
+        size = (forest.starts[k + 1] - forest.starts[k]) // forest.deviation.size
+        *_, theirs = (f for f, _ in zip(kept[k]._staged_raw_predict(rows[fold == k]), range(size), strict=False))
+        np.testing.assert_allclose(forest.predictions(Z[fold == k]), theirs, rtol=1e-12, atol=1e-12)
 
 
 def test_training_rows_have_the_trees_without_their_fold_and_new_rows_all(rng):
@@ -56,36 +124,21 @@ def test_training_rows_have_the_trees_without_their_fold_and_new_rows_all(rng):
     assert columns[:, 4].std() == pytest.approx(1.0)
 
 
-def test_a_row_is_not_predicted_by_its_own_target(rng):
+def test_a_row_is_not_predicted_by_its_own_target(rng, monkeypatch):
+    monkeypatch.setattr(module, "SETTINGS", SETTINGS[1:2])  # of several, the targets of the first fold choose one
     Z, y = steps(rng)
     noise = rng.standard_normal(y.size)
     forest = made(Z, Numbers(noise))
     assert abs(np.corrcoef(forest.predictions(Z)[:, 0], noise)[0, 1]) < 0.1
     before, changed = made(Z, Numbers(y)), y.copy()
-    changed[0] += 100.0
-    fold = before.folds(Z)
-    after = made(Z, Numbers(changed))
-    k = fold[0]
-    own = slice(after.starts[k], after.starts[k + 1])
-    assert after.constants[k] == pytest.approx(after.constants.min())  # trees of this fold have not seen it
-    assert np.abs(after.values[own]).max() * 10 < np.abs(after.values).max()
-
-
-def test_the_question_is_the_one_of_the_largest_gain(rng):
-    Z, G, w = rng.integers(0, 6, (3, 80)), rng.standard_normal((80, 2)), rng.exponential(size=80)
-    asked = np.array([[0, 1, 2]])
-    columns, bins, leaves = grow_tree(Z.astype(np.uint8), np.array([6, 6, 6]), G, w, asked, 2.0)
-
-    def gain(f, b):
-        parts = [Z[f] <= b, Z[f] > b]
-        return sum(np.sum((w[p] @ G[p]) ** 2) / (w[p].sum() + 2.0) for p in parts)
-
-    best = max(((f, b) for f in range(3) for b in range(5)), key=lambda each: gain(*each))
-    assert (columns[0], bins[0]) == best
-    np.testing.assert_array_equal(leaves, Z[best[0]] > best[1])
-    H = rng.uniform(0.1, 1.0, G.shape)
-    slow = [G[leaves == k].sum(axis=0) / (0.5 + H[leaves == k].sum(axis=0)) for k in range(2)]
-    np.testing.assert_allclose(leaf_values(leaves, G, H, 0.5, 2), slow, rtol=1e-12)
+    changed[0] += 1.0
+    response = Numbers(y)
+    vars(response).update(targets=(changed[:, None] - response.centre) / response.scale)
+    k, after = before.folds(Z)[0], made(Z, response)
+    own = [f.thresholds[f.roots[f.starts[k]] : f.roots[f.starts[k] + 3]] for f in (before, after)]
+    np.testing.assert_array_equal(*own)  # trees of this fold have not seen it
+    assert after.constants[k] == before.constants[k]
+    assert np.count_nonzero(after.constants != before.constants) == FOLDS - 1
 
 
 def test_trees_follow_jumps_of_numbers_and_classes(rng):
@@ -124,7 +177,7 @@ def test_constant_columns_and_the_same_seed(rng):
     Z[:, 3] = 1.0
     a, b = (made(Z, Numbers(y), means=Means(10**9, jobs, 0)) for jobs in (1, 2))
     np.testing.assert_array_equal(a.transform(Z), b.transform(Z))
-    assert not np.any(a.columns[np.isfinite(a.thresholds)] == 3)
+    assert not np.any(a.columns == 3)
     blank = np.ones((1500, 1))
     assert made(blank, Numbers(y)) is None
 
@@ -138,9 +191,14 @@ def test_folds_follow_from_values():
 
 
 def test_add_trees_adds(rng):
-    Z, out = rng.standard_normal((2, 10)), np.ones((10, 1))
-    add_trees(Z, np.array([[1]]), np.array([[0.0]]), np.array([[[2.0], [3.0]]]), out)
-    np.testing.assert_array_equal(out[:, 0], 1.0 + np.where(Z[1] > 0, 3.0, 2.0))
+    rows, out = np.column_stack([np.arange(10.0), rng.standard_normal(10)]), np.ones((10, 1))
+    none, sets = np.zeros((0, 32), np.uint8), np.packbits(np.arange(256)[None] < 4, axis=1)
+    children, root = np.array([[1, 2], [0, 0], [0, 0]], np.int32), np.zeros(1, np.int32)
+    by_number = Trees(np.array([1, -1, -1], np.int32), np.array([0.0, 2.0, 3.0]), children, none, root)
+    by_code = Trees(np.array([0, -1, -1], np.int32), np.array([0.0, 10.0, 20.0]), children, sets, root)
+    add_trees(rows, 1, *joined([by_number, by_code, by_code], 1), out)
+    numbers, codes = np.where(rows[:, 1] <= 0, 2.0, 3.0), np.where(np.arange(10) < 4, 10.0, 20.0)
+    np.testing.assert_array_equal(out[:, 0], 1.0 + numbers + 2.0 * codes)
 
 
 @pytest.mark.parametrize("classes", [False, True])
@@ -153,7 +211,8 @@ def test_automatic_models_with_a_forest_are_saved_and_verified(rng, tmp_path, cl
     new[:, 2] = rng.standard_normal(30)
     y = np.where(y > 0.5, "yes", "no") if classes else y + 0.1 * rng.standard_normal(1500)
     make = AutoKernelClassifier if classes else AutoKernelRegressor
-    model = make(8.0, machines=["gp", "linear"], random_state=0).fit(table, y)
+    still = Clock(8.0, pace=1e-9)  # so that a busy machine finds the same
+    model = fit_by_clock(make(8.0, machines=["gp", "linear"], random_state=0), table, y, still)
     assert isinstance(model.scaling_, module.Forest)
     gramian.save(model, tmp_path / "model")
     again = gramian.load(tmp_path / "model")
@@ -164,4 +223,5 @@ def test_automatic_models_with_a_forest_are_saved_and_verified(rng, tmp_path, cl
         {"groups": np.arange(1500) % 7},
     ):  # as asked for; splits that are not random
         plain = make(4.0, machines=other.get("machines", ["gp"]), random_state=0)
-        assert not isinstance(plain.fit(table, y, groups=other.get("groups")).scaling_, module.Forest)
+        fit_by_clock(plain, table, y, Clock(4.0, pace=1e-9), groups=other.get("groups"))
+        assert not isinstance(plain.scaling_, module.Forest)

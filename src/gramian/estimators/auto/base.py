@@ -185,7 +185,7 @@ class AutoKernel(Nested, BaseEstimator):
         levels = bool(encoding.places(Category, LevelMeans))
         if levels and by_means and kernel is None and not given.sampled and "gp" in machines:
             self._seen(silent, clock, Leaderboard((), response.scorer.name), "a forest on all rows")
-            forest, grown = grow_forest(scalings["standard"], Z, response, self.time_limit, means)
+            forest, grown = grow_forest(scalings["standard"], encoding, Z, response, self.time_limit, means)
             if forest is not None:
                 scalings[FOREST], scaled[FOREST] = forest, ScaledRows(Z, forest)
         classes, limit = isinstance(response, Classes), math.inf if self.time_limit is None else self.time_limit

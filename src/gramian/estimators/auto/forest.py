@@ -1,24 +1,28 @@
 """A cross-fitted forest of boosted trees, whose predictions are more columns for the machines of a search.
 
-Smooth kernels cannot follow thresholds and products of categories; trees can. The trees are symmetric: each of its
-levels asks one question of all rows, so that a tree is a list of questions and a table of values. A training row is
-predicted by trees that were grown without its fold, so that it never sees its own target; a new row by all trees.
+Smooth kernels cannot follow thresholds and products of categories; trees can. They are grown by scikit-learn's
+histogram boosting and kept as arrays. A training row is predicted by trees that were grown without its fold, so that
+it never sees its own target; a new row by all trees.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import softmax
+from scipy.special import log_softmax
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from threadpoolctl import threadpool_limits
 
 from gramian.compiled import compiled
 from gramian.estimators.auto.candidates import Means
-from gramian.estimators.auto.response import Classes, Response
+from gramian.estimators.auto.columns import Encoding
+from gramian.estimators.auto.encoders import LevelMeans
+from gramian.estimators.auto.response import Classes, Response, log_loss
 from gramian.estimators.auto.row_hashes import Folds
 from gramian.progress import Clock
 from gramian.resources import run, worker_count
@@ -26,30 +30,77 @@ from gramian.resources import run, worker_count
 Array = NDArray[np.float64]
 
 FOLDS = 5
-DEPTH = 6
-"""Questions of a tree."""
-BINS = 250
-"""Values of a column that questions tell apart, at most."""
-NONE = 255
-"""The bin of a question that all rows answer with no."""
-COLUMNS = 0.6
-"""The share of the columns that a question is chosen from, drawn anew for each."""
-SHRINKAGE = 3.0
-"""Rows of value zero that each leaf counts beside its own; for classes in units of the largest curvature, 1/4."""
+CODES = 254
+"""Levels of a category that trees tell apart; the others share a code."""
 TOTAL, RATES = 30.0, (0.05, 0.2)
 """The learning rate is this divided by the number of trees, within these bounds."""
-PATIENCE = 40
-"""Boosting ends where so many trees have not improved predictions of the rows left out."""
-TREES = (60, 800)
+PATIENCE, CHUNK = 40, 50
+"""Boosting ends where so many trees have not improved predictions of the rows left out, which is looked at after so
+many trees."""
+TREES = (60, 1000)
 """Fewer trees than the first are not worth their time; more than the second are not grown."""
 LEAST_ROWS, MOST_CLASSES = 1000, 10
 """Without so many different rows, or with more classes, no forest is grown."""
-SHARE, DEADLINE = 0.15, 0.35
+SHARE, DEADLINE = 0.2, 0.35
 """The share of the time limit that counts give to the forest, and the share at which the clock ends it."""
-SPEED = 1e9
-"""Sums into histograms in a second of the nominal machine."""
+SPEED, BINS = 0.9e9, 256
+"""Sums into histograms in a second of the nominal machine, and bins of a histogram."""
 UNLIMITED = 300.0
 """Seconds from which the time of the forest is counted where there is no limit."""
+
+
+class Setting(NamedTuple):
+    """What distinguishes forests; the first fold tells which is grown."""
+
+    leaves: int  # Of a tree, at most
+    rows: int  # Of a leaf, at least
+    shrinkage: float  # Rows of value zero that each leaf counts beside its own
+    codes: bool  # Whether trees may ask which level of a long category a row has, beside its mean target
+
+
+SETTINGS = (Setting(63, 5, 1.0, True), Setting(63, 5, 1.0, False), Setting(10, 20, 3.0, False))
+
+
+class Trees(NamedTuple):
+    """Binary trees, node by node."""
+
+    columns: NDArray[np.int32]  # (m,): Which column a node asks about, codes first; -1 at a leaf
+    thresholds: Array  # (m,): Whether it is at most this; of codes, the place in ``sets``; at a leaf, the value
+    children: NDArray[np.int32]  # (m, 2): The node for yes, and for no
+    sets: NDArray[np.uint8]  # (s, 32): Which codes are in a set, bit by bit
+    roots: NDArray[np.int32]  # (t,): First nodes; the trees of several outputs in turn
+
+
+@dataclass(frozen=True, eq=False)
+class LevelCodes:
+    """The level of a long category, told by its mean target."""
+
+    place: int  # Of the means among the columns
+    means: Array  # (k,): Ascending
+    codes: NDArray[np.int32]  # (k,): Of the level that has this mean
+
+    def __call__(self, Z: Array) -> NDArray[np.int32]:
+        """Return the code of each row: Z (n, d) → (n,)."""
+        found = np.searchsorted(self.means, Z[:, self.place])
+        return np.asarray(self.codes[np.minimum(found, self.means.size - 1)])
+
+
+def level_codes(encoding: Encoding, Z: Array) -> tuple[LevelCodes, ...]:
+    """Return codes for the levels that are read by mean targets, the frequent ones first: Z (n, d) the training rows.
+
+    Every fold has means of its own. Levels of equal means share a code; they have few rows.
+    """
+    found, place = [], 0
+    for column in encoding.columns:
+        if isinstance(column, LevelMeans):
+            table = column.means.reshape(-1, len(column.levels) + 2, column.width)[:, :, 0]
+            means, first = np.unique(table, return_index=True)
+            known = LevelCodes(place, means, (first % table.shape[1]).astype(np.int32))
+            order = np.argsort(-np.bincount(known(Z), minlength=table.shape[1]), kind="stable")
+            codes = np.minimum(np.argsort(order), CODES).astype(np.int32)
+            found.append(replace(known, codes=codes[known.codes]))
+        place += column.width
+    return tuple(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +108,12 @@ class Forest:
     """Scaled columns, and beside them the predictions of boosted trees."""
 
     scaling: Any  # Of the columns
-    columns: NDArray[np.intp]  # (t, depth): Which column each question is about
-    thresholds: Array  # (t, depth): Whether it exceeds this
-    values: Array  # (t, 2^depth, c): By the answers, the first the lowest bit
+    levels: tuple[LevelCodes, ...]  # Codes that trees may ask about
+    columns: NDArray[np.int32]  # These five as in ``Trees``
+    thresholds: Array
+    children: NDArray[np.int32]
+    sets: NDArray[np.uint8]
+    roots: NDArray[np.int32]
     starts: NDArray[np.intp]  # (folds + 1,): Where the trees of each fold begin and end
     constants: Array  # (folds, c)
     deviation: Array  # (c,): Of the predictions
@@ -76,19 +130,24 @@ class Forest:
 
     def predictions(self, Z: Array) -> Array:
         """Return predictions by the trees grown without a row's fold, or the mean over folds: Z (n, d) → (n, c)."""
-        out, fold = np.zeros((Z.shape[0], self.values.shape[2])), self.folds(Z)
+        out, fold = np.zeros((Z.shape[0], self.constants.shape[1])), self.folds(Z)
+        asked, nodes = with_codes(Z, self.levels), (self.columns, self.thresholds, self.children, self.sets)
         for k, constant in enumerate(self.constants):
             (rows,) = np.nonzero((fold == k) | (fold < 0))
-            some, total = slice(*self.starts[k : k + 2]), np.tile(constant, (rows.size, 1))
-            trees = self.columns[some], self.thresholds[some], self.values[some]
-            add_trees(np.ascontiguousarray(Z[rows].T), *trees, total)
+            total = np.tile(constant, (rows.size, 1))
+            add_trees(asked[rows], len(self.levels), *nodes, self.roots[slice(*self.starts[k : k + 2])], total)
             out[rows] += total / np.where(fold[rows] < 0, self.folds.count, 1)[:, None]
         return out
 
 
-def forest_seconds(trees: int, n: int, d: int, outputs: int) -> float:
-    """Return what so many trees, those of all folds together, take on the nominal machine."""
-    return trees * DEPTH * n * math.ceil(COLUMNS * d) * (outputs + 1) / SPEED
+def with_codes(Z: Array, levels: Sequence[LevelCodes]) -> Array:
+    """Return codes and columns side by side: Z (n, d) → (n, q + d)."""
+    return np.column_stack([*(codes(Z) for codes in levels), Z])
+
+
+def tree_seconds(setting: Setting, n: int, d: int, outputs: int) -> float:
+    """Return what a tree for each output takes on the nominal machine."""
+    return outputs * d * (n * math.log2(setting.leaves) + 2.0 * BINS * setting.leaves) / SPEED
 
 
 def affordable_trees(Z: Array, response: Response, limit: float | None) -> int:
@@ -96,194 +155,147 @@ def affordable_trees(Z: Array, response: Response, limit: float | None) -> int:
     (n, d), outputs = Z.shape, response.targets.shape[1]
     if n < LEAST_ROWS or outputs > MOST_CLASSES:
         return 0
-    budget = SHARE * (UNLIMITED if limit is None else limit)
-    trees = min(TREES[1], int(budget / forest_seconds(FOLDS, n, d, outputs)))
+    budget, runs = SHARE * (UNLIMITED if limit is None else limit), FOLDS + len(SETTINGS) - 1
+    trees = min(TREES[1], int(budget / (runs * tree_seconds(SETTINGS[0], n, d, outputs))))
     return trees if trees >= TREES[0] else 0
 
 
 def grow_forest(
-    scaling: Any, Z: Array, response: Response, limit: float | None, means: Means
+    scaling: Any, encoding: Encoding, Z: Array, response: Response, limit: float | None, means: Means
 ) -> tuple[Forest | None, float]:
     """Grow trees for each fold on the other folds, and return what that takes on the nominal machine: Z (n, d).
 
     There is no forest where rows are few, or where counts or the clock leave no time for it.
     """
-    if not (trees := affordable_trees(Z, response, limit)):
+    trees, folds = affordable_trees(Z, response, limit), Folds.of_rows(Z, FOLDS)
+    fold, labels = folds(Z), response.codes if isinstance(response, Classes) else response.targets[:, 0]
+    few = isinstance(response, Classes) and any(
+        np.unique(response.codes[fold != k]).size < response.count for k in range(FOLDS)
+    )
+    if not trees or few or folds.known.size < LEAST_ROWS:
         return None, 0.0
-    borders = [_borders(column) for column in Z.T]
-    binned = np.stack([np.searchsorted(b, z).astype(np.uint8) for b, z in zip(borders, Z.T, strict=True)])
-    folds = Folds.of_rows(Z, FOLDS)
-    if folds.known.size < LEAST_ROWS:
-        return None, 0.0
-    sizes, end = np.array([b.size + 1 for b in borders]), means.clock.share(DEADLINE)
-    grow = partial(_boosted, binned, sizes, response, folds(Z), trees, means.seed, end)
+    levels = level_codes(encoding, Z)
+    boosting = _Boosting(with_codes(Z, levels), len(levels), labels, response, fold, trees, means.seed)
     try:
-        parts = run(grow, range(FOLDS), worker_count(means.n_jobs))
+        parts, seconds = boosting.of_all_folds(means.clock.share(DEADLINE), worker_count(means.n_jobs))
     except TimeoutError:
         return None, 0.0
-    columns, bins, values = (np.concatenate([part[i] for part in parts]) for i in range(3))
-    wide = np.full((len(borders), NONE + 1), np.inf)
-    for row, b in zip(wide, borders, strict=True):
-        row[: b.size] = b
-    starts = np.cumsum([0, *(part[0].shape[0] for part in parts)])
-    constants = np.stack([part[3] for part in parts])
-    made = Forest(scaling, columns, wide[columns, bins], values, starts, constants, np.ones(values.shape[2]), folds)
+    nodes = joined([part for part, _ in parts], len(levels))
+    starts, constants = np.cumsum([0, *(part.roots.size for part, _ in parts)]), np.stack([c for _, c in parts])
+    made = Forest(scaling, levels, *nodes, starts, constants, np.ones(constants.shape[1]), folds)
     spread = made.predictions(Z).std(axis=0)
-    seconds = forest_seconds(int(starts[-1]) + FOLDS * PATIENCE, Z.shape[0], Z.shape[1], values.shape[2])
     return replace(made, deviation=np.where(spread > 0, spread, 1.0)), seconds
 
 
-def _borders(z: Array) -> Array:
-    """Thresholds between the values of a column: all of few values, else between quantiles."""
-    values = np.unique(z)
-    if values.size > BINS:
-        cut = np.unique(np.quantile(z, np.linspace(0.0, 1.0, BINS + 1)[1:-1], method="lower"))
-        after = values[np.minimum(np.searchsorted(values, cut, side="right"), values.size - 1)]
-        return np.unique(0.5 * (cut + after))
-    return np.asarray(0.5 * (values[1:] + values[:-1]))
-
-
-def _boosted(
-    binned: NDArray[np.uint8], sizes: Any, response: Response, folds: Any, trees: int, seed: int, clock: Clock, k: int
-) -> tuple[Any, Any, Array, Array]:
-    """Columns, bins and values of the trees that leave out a fold, and their constant."""
-    learn, left_out = np.flatnonzero(folds != k), np.flatnonzero(folds == k)
-    loss, rng = _Loss(response), np.random.default_rng([seed, k])
-    rows, others, d = np.ascontiguousarray(binned[:, learn]), np.ascontiguousarray(binned[:, left_out]), len(sizes)
-    counts = np.ones(learn.size) if response.weights is None else response.weights[learn]
-    rate = float(np.clip(TOTAL / trees, *RATES))
-    constant = loss.constant(learn, counts)
-    F, out = np.tile(constant, (learn.size, 1)), np.tile(constant, (left_out.size, 1))
-    found: list[tuple[Any, Any, Array]] = []
-    best, kept = loss.mean(out, left_out), 0
-    while len(found) < trees and len(found) - kept < PATIENCE:
-        if clock.expired:
-            raise TimeoutError("no time left for a forest.")
-        G, H = loss.slope(F, learn)
-        weights = counts * rng.exponential(size=learn.size)  # the Bayesian bootstrap
-        asked = np.stack([rng.permutation(d)[: math.ceil(COLUMNS * d)] for _ in range(DEPTH)])
-        columns, bins, leaves = grow_tree(rows, sizes, G, weights, asked, SHRINKAGE)
-        values = rate * leaf_values(leaves, G * counts[:, None], H * counts[:, None], loss.least, 1 << DEPTH)
-        F += values[leaves]
-        add_trees(others, columns[None], bins[None], values[None], out)
-        found.append((columns, bins, values))
-        if (score := loss.mean(out, left_out)) < best:
-            best, kept = score, len(found)
-    found = found[: max(kept, 1)]
-    return *(np.stack([tree[i] for tree in found]) for i in range(3)), constant  # type: ignore[return-value]
-
-
 @dataclass(frozen=True, eq=False)
-class _Loss:
-    """Squared error of numbers, or the logistic loss of classes; of two classes, of one function."""
+class _Boosting:
+    """Trees that leave out a fold, by the rows left out."""
 
+    rows: Array  # (n, q + d): Codes, then columns
+    codes: int  # How many of the columns are codes
+    labels: Any  # (n,)
     response: Response
+    fold: NDArray[np.intp]  # (n,)
+    trees: int  # For each output, at most
+    seed: int
 
-    @property
-    def least(self) -> float:
-        """What shrinks the values of leaves, in units of curvature."""
-        return 0.25 * SHRINKAGE if isinstance(self.response, Classes) else SHRINKAGE
+    def of_all_folds(self, clock: Clock, workers: int) -> tuple[list[tuple[Trees, Array]], float]:
+        """Return trees and constants of all folds, by the setting that is best on the first, and nominal seconds."""
+        tried = [s for s in SETTINGS if self.codes or not s.codes]
+        first = run(lambda setting: self.grown(setting, 0, clock), tried, workers)
+        best = min(range(len(tried)), key=lambda i: first[i][2])
+        others = run(lambda k: self.grown(tried[best], k, clock), range(1, FOLDS), workers)
+        settings, shape = [*tried, *(FOLDS - 1) * [tried[best]]], (*self.rows.shape, self.response.targets.shape[1])
+        counts = [grown[3] for grown in (*first, *others)]
+        seconds = sum(count * tree_seconds(s, *shape) for s, count in zip(settings, counts, strict=True))
+        return [(trees, constant) for trees, constant, *_ in (first[best], *others)], seconds
 
-    def _hot(self, rows: Any) -> Array:
-        codes, outputs = self.response.codes[rows], self.response.targets.shape[1]
-        return np.asarray(codes[:, None] == np.arange(outputs) + (outputs == 1), dtype=np.float64)
+    def grown(self, setting: Setting, k: int, clock: Clock) -> tuple[Trees, Array, float, int]:
+        """Return the trees that leave out a fold, their constant, their loss there, and how many were grown."""
+        learn, left_out = np.flatnonzero(self.fold != k), np.flatnonzero(self.fold == k)
+        skipped = 0 if setting.codes else self.codes
+        rows, others, labels = self.rows[learn, skipped:], self.rows[left_out], self.labels[learn]
+        known = [np.unique(rows[:, j]).astype(np.intp) for j in range(self.codes - skipped)]
+        make = HistGradientBoostingClassifier if isinstance(self.response, Classes) else HistGradientBoostingRegressor
+        model = make(
+            learning_rate=float(np.clip(TOTAL / self.trees, *RATES)),
+            max_leaf_nodes=setting.leaves,
+            min_samples_leaf=setting.rows,
+            l2_regularization=setting.shrinkage,
+            max_features=0.5,
+            categorical_features=list(range(len(known))) or None,
+            early_stopping=False,
+            warm_start=True,
+            random_state=(self.seed + k) % 2**31,
+        )
+        found: list[Trees] = []
+        losses: list[float] = []
+        constant, out = np.zeros(0), np.zeros((0, 0))
+        while len(found) < self.trees and (not losses or len(losses) - np.argmin(losses) <= PATIENCE):
+            if clock.expired:
+                raise TimeoutError("no time left for a forest.")
+            model.set_params(max_iter=min(len(found) + CHUNK, self.trees))
+            with threadpool_limits(1, "openmp"):  # of each fold: threads would wait for those of other folds
+                model.fit(rows, labels, self.response.weights_of(learn))
+            if not found:  # scikit-learn has no public way to the nodes of its trees
+                constant = np.ravel(model._baseline_prediction)
+                out = np.tile(constant, (left_out.size, 1))
+            for each in model._predictors[len(found) :]:
+                found.append(joined([_tree(tree, known, skipped) for tree in each], self.codes))
+                add_trees(others, self.codes, *found[-1], out)
+                losses.append(self._loss(out, left_out))
+        best = int(np.argmin(losses))
+        return joined(found[: best + 1], self.codes), constant, losses[best], len(found)
 
-    def _shares(self, F: Array) -> Array:
-        whole = softmax(np.hstack([np.zeros_like(F), F]) if F.shape[1] == 1 else F, axis=1)
-        return whole[:, 1:] if F.shape[1] == 1 else whole
-
-    def constant(self, rows: Any, counts: Array) -> Array:
-        """Return what is predicted before the first tree: (c,)."""
-        if not isinstance(self.response, Classes):
-            return np.average(self.response.targets[rows], axis=0, weights=counts)
-        shares = np.clip(np.average(self._hot(rows), axis=0, weights=counts), 1e-6, 1.0 - 1e-6)
-        return np.log(shares / (1.0 - shares)) if shares.size == 1 else np.log(shares)
-
-    def slope(self, F: Array, rows: Any) -> tuple[Array, Array]:
-        """Return the negative gradient and the curvature: F (m, c) → (m, c) each."""
-        if not isinstance(self.response, Classes):
-            return self.response.targets[rows] - F, np.ones_like(F)
-        P = self._shares(F)
-        return self._hot(rows) - P, np.maximum(P * (1.0 - P), 1e-6)
-
-    def mean(self, F: Array, rows: Any) -> float:
-        """Return the mean loss of some rows."""
+    def _loss(self, F: Array, rows: NDArray[np.intp]) -> float:
+        """The mean loss of some rows: F (m, c)."""
         weights = self.response.weights_of(rows)
-        if not isinstance(self.response, Classes):
-            return float(np.average(np.sum((self.response.targets[rows] - F) ** 2, axis=1), weights=weights))
-        P, hot = self._shares(F), self._hot(rows)
-        own = np.sum(P * hot, axis=1) if F.shape[1] > 1 else np.where(hot[:, 0] > 0, P[:, 0], 1.0 - P[:, 0])
-        return float(np.average(-np.log(np.maximum(own, 1e-15)), weights=weights))
+        if isinstance(self.response, Classes):
+            logs = log_softmax(np.hstack([np.zeros_like(F), F]) if F.shape[1] == 1 else F, axis=1)
+            return log_loss(logs, self.response.codes[rows], weights)
+        return float(np.average((self.response.targets[rows, 0] - F[:, 0]) ** 2, weights=weights))
 
 
-# ---- compiled -----------------------------------------------------------------------------------------------------
+def _tree(tree: Any, known: Sequence[NDArray[np.intp]], skipped: int) -> Trees:
+    """A tree of scikit-learn, whose codes are places among the known ones, as arrays."""
+    nodes, leaf = tree.nodes, tree.nodes["is_leaf"].astype(bool)
+    columns = np.where(leaf, -1, nodes["feature_idx"] + skipped).astype(np.int32)
+    bits = np.unpackbits(tree.raw_left_cat_bitsets.view(np.uint8), axis=1, bitorder="little")
+    by_code = ~leaf & (nodes["is_categorical"] > 0)
+    sets = np.zeros_like(bits)
+    for column, place in zip(columns[by_code], nodes["bitset_idx"][by_code], strict=True):
+        sets[place, known[column]] = bits[place, : known[column].size]
+    thresholds = np.where(by_code, nodes["bitset_idx"], nodes["num_threshold"])
+    children = np.stack([nodes["left"], nodes["right"]], axis=1).astype(np.int32)
+    packed, root = np.packbits(sets, axis=1).reshape(-1, BINS // 8), np.zeros(1, np.int32)
+    return Trees(columns, np.where(leaf, nodes["value"], thresholds), children, packed, root)
 
 
-@compiled(nogil=True, error_model="numpy")
-def grow_tree(binned: Any, sizes: Any, G: Any, weights: Any, asked: Any, shrinkage: float) -> Any:
-    """Choose the questions of a tree one by one, each the one of the largest gain: binned (d, n), G (n, c).
-
-    Returns columns and bins of the questions (depth,), and the leaf of each row (n,).
-    """
-    depth, (n, c) = asked.shape[0], G.shape
-    leaves, columns, bins = np.zeros(n, np.intp), np.zeros(depth, np.intp), np.zeros(depth, np.intp)
-    for level in range(depth):
-        best = -1.0
-        bins[level] = NONE
-        for f in asked[level]:
-            size = sizes[f]
-            if size < 2:
-                continue
-            sums = np.zeros((1 << level, size, c + 1))
-            for i in range(n):
-                cell = sums[leaves[i], binned[f, i]]
-                for j in range(c):
-                    cell[j] += weights[i] * G[i, j]
-                cell[c] += weights[i]
-            gain = np.zeros(size - 1)
-            for leaf in range(1 << level):
-                whole, part = np.zeros(c + 1), np.zeros(c + 1)
-                for b in range(size):
-                    for j in range(c + 1):
-                        whole[j] += sums[leaf, b, j]
-                for b in range(size - 1):
-                    for j in range(c + 1):
-                        part[j] += sums[leaf, b, j]
-                    for j in range(c):
-                        rest = whole[j] - part[j]
-                        gain[b] += part[j] ** 2 / (part[c] + shrinkage) + rest**2 / (whole[c] - part[c] + shrinkage)
-            b = int(np.argmax(gain))
-            if gain[b] > best:
-                best = gain[b]
-                columns[level], bins[level] = f, b
-        for i in range(n):
-            if binned[columns[level], i] > bins[level]:
-                leaves[i] += 1 << level
-    return columns, bins, leaves
-
-
-@compiled(nogil=True, error_model="numpy")
-def leaf_values(leaves: Any, G: Any, H: Any, least: float, count: int) -> Any:
-    """One Newton step in each leaf: G, H (n, c) → (count, c)."""
-    up, down = np.zeros((count, G.shape[1])), np.full((count, G.shape[1]), least)
-    for i in range(leaves.size):
-        for j in range(G.shape[1]):
-            up[leaves[i], j] += G[i, j]
-            down[leaves[i], j] += H[i, j]
-    return up / down
+def joined(parts: Sequence[Trees], codes: int) -> Trees:
+    """Return the trees of several parts as one."""
+    at = np.cumsum([0, *(part.columns.size for part in parts)]).astype(np.int32)
+    sets = np.cumsum([0, *(part.sets.shape[0] for part in parts)])
+    moved = []
+    for part, a, s in zip(parts, at, sets, strict=False):
+        by_code = (part.columns >= 0) & (part.columns < codes)
+        moved.append(Trees(part.columns, part.thresholds + s * by_code, part.children + a, part.sets, part.roots + a))
+    return Trees(*(np.concatenate(each) for each in zip(*moved, strict=True)))
 
 
 @compiled(nogil=True)
-def add_trees(Z: Any, columns: Any, thresholds: Any, values: Any, out: Any) -> None:
-    """Add the values of trees to ``out`` (n, c): Z (d, n), the other arrays with one row for each tree."""
-    leaves = np.zeros(out.shape[0], np.intp)
-    for t in range(columns.shape[0]):
-        leaves[:] = 0
-        for level in range(columns.shape[1]):
-            column, threshold = Z[columns[t, level]], thresholds[t, level]
-            for i in range(leaves.size):
-                if column[i] > threshold:
-                    leaves[i] += 1 << level
-        for i in range(leaves.size):
-            for j in range(out.shape[1]):
-                out[i, j] += values[t, leaves[i], j]
+def add_trees(
+    rows: Any, codes: int, columns: Any, thresholds: Any, children: Any, sets: Any, roots: Any, out: Any
+) -> None:
+    """Add the values of trees to ``out`` (n, c): rows (n, q + d), the other arrays as in ``Trees``."""
+    for i in range(out.shape[0]):
+        for t in range(roots.size):
+            node = roots[t]
+            while columns[node] >= 0:
+                z = rows[i, columns[node]]
+                if columns[node] < codes:
+                    code = int(z)
+                    yes = (sets[int(thresholds[node]), code >> 3] >> (7 - (code & 7))) & 1 == 1
+                else:
+                    yes = z <= thresholds[node]
+                node = children[node, 0] if yes else children[node, 1]
+            out[i, t % out.shape[1]] += thresholds[node]

@@ -71,9 +71,10 @@ def rungs(
 
 def larger(response: Response, n: int, cv: int, seed: int, memory: int, sizes: Sizes = DEFAULT) -> Rung | None:
     """Return a last rung of many rows, held-out ones not seen before; None where rows are too few, or K too large."""
-    if n < sizes.many + HELD_OUT or memory < np.dtype(float).itemsize * sizes.many**2:
+    size = min(sizes.many, n - min(HELD_OUT, n // 4))
+    if size < 2 * sizes.ladder[-1] or memory < np.dtype(float).itemsize * size**2:
         return None
-    return replace(_held_out(_order(response, n, seed), sizes.many, cv), learn=False)
+    return replace(_held_out(_order(response, n, seed), size, cv), learn=False)
 
 
 def _asked_steps(splits: Sequence[tuple[Rows, Rows]], n: int, seed: int, sizes: Sizes) -> list[Rung]:

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -169,8 +170,13 @@ class Search:
         return ranked
 
     def _judge_again(self, step: Rung) -> None:
-        """Judge the best on many rows: which kernel wins may depend on how many there are."""
-        best, before = self._ranked[:OFFERED], dict(self.found)
+        """Judge the best on many rows: which kernel wins may depend on how many there are.
+
+        Those with a forest, which has seen all rows, lead on few rows, so the best with and without one take turns.
+        """
+        kinds = [[f for f in self._ranked if _by_forest(f) is kind] for kind in (True, False)]
+        best = [f for pair in zip_longest(*kinds) for f in pair if f is not None][:OFFERED]
+        before = dict(self.found)
         # What fewer rows have chosen or learned is kept.
         group = [replace(f.candidate, kernels=tuple(f.kernels[:1])) if _chooses(f) else f.candidate for f in best]
         cheapest = sorted(self._cost(c, step) for c in group)[:FEWEST]
