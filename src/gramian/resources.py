@@ -33,6 +33,11 @@ def random_of(seed: Any) -> Any:
     return check_random_state(seed)
 
 
+def repeatable(seed: Any) -> Any:
+    """Return the ``random_state`` of a choice that the answer hardly depends on: with None, the same in every fit."""
+    return 0 if seed is None else seed
+
+
 def memory_budget(memory: int | float | str | None) -> int:
     """Return a memory budget in bytes."""
     if memory is None:

@@ -154,3 +154,46 @@ def test_a_grid_over_the_parameters_of_a_kernel(rng):
     assert model.kernel == Constant(1.0) * RBF(1.0) + White(0.1)
     replaced = clone(model).set_params(kernel__left=RBF(5.0), kernel__left__lengthscale=2.0)
     assert replaced.kernel == RBF(2.0) + White(0.1)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [gramian.SVC(), gramian.NuSVC(nu=0.2), gramian.KernelMachineClassifier(), gramian.AutoKernelClassifier(None)],
+    ids=lambda model: type(model).__name__,
+)
+@pytest.mark.parametrize("weight", [-1.0, np.nan, np.inf])
+def test_class_weights_are_finite_and_not_negative(model, weight, data):
+    with pytest.raises(ValueError, match=rf"class_weight of class 0 must be a finite number >= 0, got {weight:g}"):
+        clone(model).set_params(class_weight={0: weight, 1: 1.0}).fit(*data)
+
+
+def test_a_class_of_weight_zero(data):
+    X, y = data
+    assert gramian.SVC(class_weight={0: 0.0}).fit(X, y).predict(X).all()
+    for model, weights in ((gramian.SVC(), {0: 0, 1: 0}), (gramian.KernelMachineClassifier(), {0: 0})):
+        with pytest.raises(ValueError, match="class 0 must be a finite number > 0, got 0; leave its rows out"):
+            model.set_params(class_weight=weights).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        gramian.GaussianProcessRegressor(RBF(1.0) + White(0.1)),
+        gramian.GaussianProcessRegressor(RBF(1.0), alpha=0.1, optimizer=None, solver="pcg"),
+        gramian.GaussianProcessClassifier(RBF(1.0)),
+        gramian.KernelRidge(0.1, gamma=0.5, solver="pcg"),
+        gramian.KernelMachineRegressor("squared", gamma=0.5, memory="1MB"),
+        gramian.KernelPCA(2, kernel="rbf", eigen_solver="arpack"),
+    ],
+    ids=repr,
+)
+def test_two_fits_without_a_seed_are_equal(model, rng):
+    X = rng.standard_normal((350, 3))
+    y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(350)
+    y = y > 0 if isinstance(model, gramian.GaussianProcessClassifier) else y
+    first, second = (_values(clone(model).fit(X, y), X) for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+
+
+def _values(model, X):
+    return model.transform(X) if hasattr(model, "transform") else getattr(model, "predict_proba", model.predict)(X)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_array
+from sklearn.utils import check_array, compute_class_weight
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import (
     _check_sample_weight,
@@ -157,6 +157,21 @@ def row_weights(sample_weight: Any, X: Any, *, negative: bool = False) -> NDArra
             "one row."
         )
     return np.asarray(weights)
+
+
+def class_weights(
+    class_weight: Any, classes: NDArray[Any], totals: NDArray[Any], *, positive: bool = False
+) -> NDArray[np.float64]:
+    """Return the weight of each class; balanced ones are inverse to the totals: totals (c,), → (c,)."""
+    if isinstance(class_weight, str):
+        return np.asarray(totals.sum() / (totals.size * totals))
+    weights = np.asarray(compute_class_weight(class_weight, classes=classes, y=classes), dtype=np.float64)
+    bad = ~((weights >= 0.0) & (weights < np.inf)) | ((weights == 0.0) & (positive or not weights.any()))
+    if bad.any():
+        label, got = classes[bad].tolist()[0], float(weights[bad][0])
+        expected, instead = (">= 0", "") if got else ("> 0", "; leave its rows out instead")
+        raise ValueError(f"class_weight of class {label!r} must be a finite number {expected}, got {got:g}{instead}.")
+    return weights
 
 
 def is_blocks(X: Any) -> bool:

@@ -45,7 +45,7 @@ from gramian.kernels.algebra import Scaled
 from gramian.kernels.points import dtype_of, is_sparse
 from gramian.kernels.resolve import holds_objects, is_precomputed, resolve_gamma
 from gramian.progress import Clock, Tick, progress, silent
-from gramian.resources import memory_budget, random_of, spans
+from gramian.resources import memory_budget, random_of, repeatable, spans
 from gramian.solvers.spectral.components import by_features, by_gram
 from gramian.solvers.spectral.eigen import Request, Rounding, Spectrum
 from gramian.solvers.spectral.preimage import fixed_point
@@ -92,7 +92,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
     remove_zero_eig : bool, default=False
         Whether to drop components with eigenvalue zero; always done if ``n_components`` is ``None``.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of the start of the iterative solvers, and of ``approximation``.
+        Seed of the start of the iterative solvers, which is always the same with ``None``, and of ``approximation``.
     copy_X : bool, default=True
         Whether to keep a copy of X; if not, X must not be changed afterwards.
     center : bool, default=True
@@ -234,7 +234,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
             self.max_iter,
             None if isinstance(self.iterated_power, str) else self.iterated_power,
             Rounding(floor=NEGLIGIBLE[dtype_of(X)]),
-            random_of(self.random_state),
+            random_of(repeatable(self.random_state)),
             clock,
             tick,
         )

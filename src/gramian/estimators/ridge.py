@@ -86,7 +86,8 @@ class KernelRidge(KernelExpansion):
         (``pip install '.[gpu]'``); or, with ``"auto"``, on a GPU if there is one and the kernel can run there.
         It is not saved with the model.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of the landmarks of the preconditioner of ``"pcg"`` and of ``approximation``.
+        Seed of the landmarks of the preconditioner of ``"pcg"``, which are always the same with ``None``, and of
+        ``approximation``.
     warm_start : bool, default=False
         Whether ``"pcg"`` starts from the coefficients of the last fit; the other solvers need no start.
     {those of KernelParameters}

@@ -498,7 +498,7 @@ def test_the_threshold_of_the_metric_is_what_predict_uses():
     np.testing.assert_allclose(costs.predict_proba(Z), plain.predict_proba(Z))
     assert costs.threshold_ == pytest.approx(np.mean(y == "yes"))
     assert np.mean(costs.predict(Z) == "yes") > np.mean(plain.predict(Z) == "yes")
-    with pytest.raises(ValueError, match="class_weight must be positive"):
+    with pytest.raises(ValueError, match="class_weight of class 'yes' must be a finite number > 0, got 0"):
         AutoKernelClassifier(None, class_weight={"yes": 0.0}, **RIDGE).fit(X, y)
 
 

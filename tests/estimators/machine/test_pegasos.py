@@ -206,3 +206,10 @@ def test_sparse_rows_are_drawn_in_the_order_of_dense_ones():
     dense, sparse = (PegasosClassifier(lam=0.02, random_state=0).fit(rows, y) for rows in (X, sp.csr_array(X)))
     assert dense.n_iter_ == sparse.n_iter_
     np.testing.assert_allclose(dense.decision_function(X), sparse.decision_function(X), atol=1e-10)
+
+
+def test_a_limit_of_time_is_named(moons):
+    with pytest.warns(ConvergenceWarning, match=r"max_time passed; raise it"):
+        PegasosClassifier(max_time=1e-9, random_state=0).fit(*moons)
+    model = PegasosClassifier(max_time=1e-9).partial_fit(*moons, classes=[-1, 1])
+    assert "max_time passed" in model.certificate_.message

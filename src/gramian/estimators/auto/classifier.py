@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, logit, softmax
 from sklearn.base import ClassifierMixin
-from sklearn.utils import column_or_1d, compute_class_weight
+from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted
@@ -19,6 +19,7 @@ from gramian.estimators.auto.base import AutoKernel
 from gramian.estimators.auto.metrics import metric_of
 from gramian.estimators.auto.response import Classes, fit_softmax
 from gramian.estimators.auto.tables import plain
+from gramian.estimators.base import class_weights
 from gramian.features.base import parameters_checked
 
 Array = NDArray[np.float64]
@@ -165,9 +166,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
         metric = metric_of(self.scoring, classes=True, labels=self.classes_)
         if self.class_weight is None:
             return Classes(codes, int(self.classes_.size), metric, weights)
-        costs = np.asarray(compute_class_weight(self.class_weight, classes=self.classes_, y=y, sample_weight=weights))
-        if np.any(costs <= 0):
-            raise ValueError(f"class_weight must be positive, got {costs.min():g}; leave a class out of y instead.")
+        costs = class_weights(self.class_weight, self.classes_, np.bincount(codes, weights), positive=True)
         return Classes(codes, int(self.classes_.size), metric, weights, costs)
 
     def _calibrate(self, response: Classes, held: Array, rows: NDArray[np.intp]) -> Array:

@@ -27,7 +27,7 @@ from gramian.estimators.base import (
     validated,
     warn_unless_converged,
 )
-from gramian.estimators.gp.process import LEARNING
+from gramian.estimators.gp.process import LEARNING, search_random
 from gramian.features.base import parameters_checked
 from gramian.gram.columns import kept
 from gramian.gram.operator import narrow, wide
@@ -35,7 +35,7 @@ from gramian.kernels import RBF, Kernel, Scaled, resolve
 from gramian.kernels.resolve import is_precomputed, like_given
 from gramian.kernels.tunable import Nested
 from gramian.progress import Clock, progress
-from gramian.resources import blas_threads, random_of
+from gramian.resources import blas_threads
 from gramian.solvers.gp.hyperparameters import Optimum, learn_from_rows, widened
 from gramian.solvers.gp.laplace import LaplaceEvidence, LaplacePosterior, logistic_gaussian
 from gramian.warning import warn
@@ -95,7 +95,7 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
     copy_X_train : bool, default=True
         Whether ``X_train_`` is a copy.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of the restarts.
+        Seed of the restarts; without, ``None`` gives the same answer at every fit.
     multi_class : {"one_vs_rest", "one_vs_one"}, default="one_vs_rest"
         How to treat more than two classes; ``"one_vs_one"`` gives no probabilities.
     n_jobs : int or None, default=None
@@ -417,7 +417,7 @@ class BinaryLaplaceClassifier(GaussianProcessClassifier):
             whole = index.size == labels.size
             return evidence if whole else self._evidence(rows_of(kernel, evidence.X, index), labels[index])
 
-        rng, index = random_of(self.random_state), np.arange(labels.size)
+        index, rng = np.arange(labels.size), search_random(self.random_state, self.n_restarts_optimizer)
         options: Any = {name: getattr(self, name) for name in ("start", "optimizer", "tol", "max_iter")}
         options |= {"restarts": self.n_restarts_optimizer, "clock": clock}
         with progress(self.verbose, "evidence") as tick:

@@ -25,7 +25,7 @@ from gramian.estimators.base import (
     validated,
     warn_unless_converged,
 )
-from gramian.estimators.gp.process import DEFAULT, LEARNING, Noise
+from gramian.estimators.gp.process import DEFAULT, LEARNING, Noise, search_random
 from gramian.estimators.gp.sparse import SparseProcess, held_rows
 from gramian.estimators.trend import TREND, fitted_trend
 from gramian.features.base import parameters_checked
@@ -33,7 +33,7 @@ from gramian.gram.operator import units, wide
 from gramian.kernels import Kernel, White, resolve
 from gramian.kernels.resolve import is_precomputed, like_given
 from gramian.progress import Clock, progress
-from gramian.resources import blas_threads, memory_budget, random_of, worker_count
+from gramian.resources import blas_threads, memory_budget, worker_count
 from gramian.rkhs import Function
 from gramian.solvers.choice import choose_posterior
 from gramian.solvers.gp.evidence import Evidence, LogEvidence, signal_and_noise
@@ -137,7 +137,7 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
     verbose : int, default=0
         Whether to show progress.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of the restarts and of the choice of rows.
+        Seed of the restarts and of the choice of rows. Without restarts, ``None`` gives the same answer at every fit.
 
     Attributes
     ----------
@@ -358,7 +358,7 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         self, kernel: Kernel, X: Any, Y: NDArray[np.float64], noise: Noise, clock: Clock
     ) -> tuple[NDArray[np.intp], Optimum | None]:
         """The indices of the evidence rows, and the best parameters if there are any to learn."""
-        rng, n = random_of(self.random_state), Y.shape[0]
+        rng, n = search_random(self.random_state, self.n_restarts_optimizer), Y.shape[0]
         wanted = self._evidence_size(n)
         index = np.arange(n) if n <= wanted else rng.permutation(n)[:wanted]
         if self.optimizer is None or kernel.theta.size == 0:

@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from gramian.data.blocks import by_blocks
 from gramian.data.passes import Need, Part
-from gramian.estimators.base import validated
+from gramian.estimators.base import class_weights, validated
 from gramian.estimators.docstrings import documented
 from gramian.estimators.machine.base import Exact, InFeatures, Machine
 from gramian.features.base import available_if
@@ -208,10 +207,7 @@ class KernelMachineClassifier(Deciding, Machine, ClassifierMixin, BaseEstimator)
     def _targets(self, loss: Any, place: Exact | InFeatures) -> Labels:
         self.classes_, counts = _labels_of(place)
         check_classes(type(self).__name__, self.classes_, self.classes_)
-        if self.class_weight == "balanced":
-            weights = counts.sum() / (counts.size * counts)
-        else:
-            weights = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_)
+        weights = class_weights(self.class_weight, self.classes_, counts, positive=True)
         return Labels(getattr(loss, "several", loss) if counts.size > 2 else loss, self.classes_, weights)
 
     # ---- predict ------------------------------------------------------------------------------------------------

@@ -52,7 +52,8 @@ class MachineParameters(Expansion):
     max_iter : int, default=1000
         Most Newton steps; n pair steps on the dual count as one.
     random_state : int, RandomState, Generator or None, default=None
-        The randomness of the landmarks of the preconditioner and of ``approximation``.
+        The randomness of the landmarks of the preconditioner, which are always the same with ``None``, and of
+        ``approximation``.
     warm_start : bool, default=False
         Whether to start from the last fit, if it had as many functions and as many rows or, with a map, features.
     {those of KernelParameters}

@@ -319,13 +319,14 @@ class PegasosClassifier(Deciding, Expansion, ClassifierMixin, BaseEstimator):
             f = gram @ done[-1].average(self.lam)
             losses.append(float(np.average(np.maximum(1.0 - signs * f[held:], 0.0), weights=weights)))
         self._keep(self.kernel_, points, done)
+        cut = "max_time passed, so some rows may not have been used; " if clock.expired else ""
         self.certificate_ = Certificate(
             kind="stationary",
             primal=float(np.sum(losses)),
             converged=False,
             iterations=self.n_iter_,
             seconds=clock.seconds,
-            message="primal is the mean hinge on the last batch; earlier rows are not kept, so there is no gap.",
+            message=f"{cut}primal is the mean hinge on the last batch; earlier rows are not kept, so there is no gap.",
         )
 
     def _keep(self, kernel: Kernel, X: Any, counts: list[Counts]) -> NDArray[np.bool_]:

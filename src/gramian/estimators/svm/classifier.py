@@ -12,12 +12,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import column_or_1d, compute_class_weight
+from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Hidden, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 
 from gramian.certificates import Certificate
-from gramian.estimators.base import NYSTROEM, restored_on_failure, row_weights, validated
+from gramian.estimators.base import NYSTROEM, class_weights, restored_on_failure, row_weights, validated
 from gramian.estimators.docstrings import documented
 from gramian.estimators.duality import FittedTo, HardMargin, Program
 from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, Training, kinds
@@ -351,18 +351,9 @@ class Classifier(OneVsOne):
                 f"{first}all samples of class {lost} have zero weight; give some a positive one or drop the class."
             )
         self._check_symmetric(training.kernel, X)
-        self.class_weight_ = self._class_weights(y, codes, training.weight)
+        self.class_weight_ = class_weights(self.class_weight, self.classes_, np.bincount(codes, training.weight))
         weight = training.weight * self.class_weight_[codes]
         return Pairs(X, training, sizes, self.cache_size * MEGABYTE, weight)
-
-    def _class_weights(self, y: Any, codes: NDArray[np.intp], weight: Vector) -> Vector:
-        if self.class_weight is None:
-            return np.ones(len(self.classes_))
-        if self.class_weight == "balanced":
-            # Total weights, not counts: a row of weight two counts as two rows.
-            totals = np.bincount(codes, weights=weight)
-            return np.asarray(totals.sum() / (len(totals) * totals))
-        return np.asarray(compute_class_weight(self.class_weight, classes=self.classes_, y=y))
 
     def _learn(self, pairs: Pairs, start: Start | None = None) -> Callable[[float], Start]:
         """Solve every pair and set the fitted attributes; return where to start if C grows by a factor."""

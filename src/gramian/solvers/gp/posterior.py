@@ -24,7 +24,7 @@ from gramian.gram.columns import Columns, kept
 from gramian.kernels import Kernel
 from gramian.kernels.points import to_numpy
 from gramian.progress import Clock, Tick, silent
-from gramian.resources import memory_budget, spans
+from gramian.resources import memory_budget, repeatable, spans
 from gramian.solvers.gp.evidence import (
     JITTER_LIMIT,
     card_factor,
@@ -390,7 +390,7 @@ def projected_posterior(
     options: Any = {"tol": tol, "max_iter": max_iter, "random_state": random_state, "clock": clock, "tick": tick}
     solution = pcg.solve(gram, Y, ridge, weights=ridge / D, **options)
     rank = max(min(rank, memory // (8 * 8 * D.size), D.size), 1)
-    spanning = rpcholesky(gram, rank, random_state).factor / D[:, None]
+    spanning = rpcholesky(gram, rank, repeatable(random_state)).factor / D[:, None]
     # An orthonormal G that spans D⁻¹F, and the factor of Gᵀ(K + D)G.
     basis = np.asarray(qr(spanning, mode="economic", overwrite_a=True, check_finite=False)[0], dtype=np.float64)
     H = basis.T @ (gram @ basis) + basis.T @ (D[:, None] * basis)

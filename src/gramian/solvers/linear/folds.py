@@ -24,7 +24,7 @@ from gramian.certificates import relative_residuals
 from gramian.gram import Gram, rpcholesky
 from gramian.gram.operator import narrowed, units
 from gramian.progress import Clock, silent
-from gramian.resources import run, spans
+from gramian.resources import repeatable, run, spans
 from gramian.solvers.choice import DIRECT_RIDGE, DIRECT_ROWS, DIRECT_TOL
 from gramian.solvers.linear.cholesky import solve
 from gramian.solvers.linear.pcg import Refinement, default_rank
@@ -301,7 +301,8 @@ def _landmarks(folds: Folds) -> NDArray[Any]:
     scale, least = np.sqrt(folds.weights.max(keepdims=True)), float(folds.ridges.min())
     dtype = np.float32 if narrow_enough(folds.gram, scale, least) else np.float64
     enough = least / (float(folds.K.trace()) * float(scale[0, 0]) ** 2)
-    return rpcholesky(folds.gram, folds._rank, folds.random_state, tol=min(enough, 1.0), dtype=dtype).factor
+    seed = repeatable(folds.random_state)
+    return rpcholesky(folds.gram, folds._rank, seed, tol=min(enough, 1.0), dtype=dtype).factor
 
 
 def _outer(F: NDArray[Any], weights: Array) -> Array:

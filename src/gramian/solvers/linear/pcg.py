@@ -17,7 +17,7 @@ from gramian.certificates import certify, relative_residuals
 from gramian.gram import Gram, SymmetricGram, rpcholesky
 from gramian.gram.operator import units
 from gramian.progress import Clock, Tick, silent
-from gramian.resources import one_blas_thread
+from gramian.resources import one_blas_thread, repeatable
 from gramian.solvers.conjugate_gradients import Operator, conjugate_gradients
 from gramian.solvers.linear.preconditioner import Preconditioner, narrow_enough
 from gramian.solvers.solution import Solution
@@ -65,7 +65,9 @@ def solve(
         raise ValueError("conjugate gradients need ridge > 0 and weights > 0; leave out rows of weight zero.")
     scale, unit = np.sqrt(weights)[:, None], units(B)  # single precision overflows at 3e38
     X = np.zeros_like(B) if start is None else np.asarray(start, dtype=np.float64).reshape(B.shape) / unit / scale
-    landmarks = _landmarks(gram, ridge, scale, default_rank(n, gram.memory) if rank is None else rank, random_state)
+    landmarks = _landmarks(
+        gram, ridge, scale, default_rank(n, gram.memory) if rank is None else rank, repeatable(random_state)
+    )
     exact, left = SymmetricGram(gram, 0, np.float64), max(gram.memory - landmarks.nbytes, 0)
 
     def precondition(V: Array, columns: NDArray[np.intp]) -> Array:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.gram import Gram, SymmetricGram, rpcholesky
+from gramian.resources import repeatable
 from gramian.solvers.linear.pcg import default_rank
 from gramian.solvers.svm.row_cache import CardCache, CardRows, KernelRows, RowCache
 
@@ -34,7 +35,7 @@ class ExactSpace:
     def factor(self) -> Array:
         """F with F Fᵀ close to K, for the preconditioner."""
         rank = min(default_rank(self.shape[0], self.gram.memory), self.shape[0])
-        return rpcholesky(self.gram, rank, self.random_state).factor
+        return rpcholesky(self.gram, rank, repeatable(self.random_state)).factor
 
     @cached_property
     def _stored(self) -> SymmetricGram:

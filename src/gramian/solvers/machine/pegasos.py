@@ -155,5 +155,6 @@ def duality_gap(
     primal = fit.value(values[:, :1]) + 0.5 * lam * float(alpha @ values[:, 0])
     dual = -fit.conjugate(-lam * feasible[:, None]) - 0.5 * lam * float(feasible @ values[:, 1])
     gap = max(primal - dual, 0.0) / max(abs(primal), 1e-12)
-    why = "take more steps (n_iter), regularise more, or raise tol."
+    first = "max_time passed; raise it" if clock.expired else "take more steps (n_iter)"
+    why = f"{first}, regularise more, or raise tol."
     return certify("duality gap", gap, tol, why, primal=primal, dual=dual, iterations=steps, seconds=clock.seconds)
