@@ -9,10 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.gram.operator import units
+from gramian.gram.operator import Gram, as_predicted, units
+from gramian.progress import Clock
 
 __all__ = ["KINDS", "KKT", "Certificate"]
 
+UNSEEN = 1e-10
+"""Relative effect of rounding in K below which the residual of predictions is bounded instead of computed."""
 KINDS = ("duality gap", "residual", "eigen-residual", "evidence", "stationary")
 
 
@@ -152,3 +155,51 @@ def relative_residuals(R: NDArray[Any], B: NDArray[Any]) -> NDArray[np.float64]:
     unit = units(B)
     size = np.linalg.norm(B / unit, axis=0)
     return np.asarray(np.linalg.norm(R / unit, axis=0) / np.where(size > 0, size, 1.0))
+
+
+def residual_certificate(R: NDArray[Any], B: NDArray[Any], tol: float, clock: Clock, advice: str) -> Certificate:
+    """Return the certificate of residuals R relative to right-hand sides B: (m, k) both."""
+    worst = relative_residuals(R, B).max(initial=0.0)
+    why = f"too ill-conditioned for the rounding of float64; {advice}."
+    return certify("residual", worst, tol, why, seconds=clock.seconds)
+
+
+def measured(done: Certificate, R: NDArray[Any], B: NDArray[Any], tol: float, rounding: float = 0.0) -> Certificate:
+    """Return a solver's certificate with the residual of the predicted function in place of its own: R, B (m, k)."""
+    worst = float(relative_residuals(R, B).max(initial=0.0))
+    met, message = worst + rounding <= tol, done.message
+    if met != done.converged or worst <= tol:
+        counted = f"with rounding of {rounding:.0e} in predictions " if worst <= tol else ""
+        why = "the coefficients are so large that predictions lose digits; regularise more."
+        message = "" if met else f"{counted}above tol={tol:.0e}: {why}"
+    return replace(done, violation=worst, converged=met, message=message)
+
+
+def predicted_residual(
+    done: Certificate,
+    alpha: NDArray[np.float64],
+    gram: Gram,
+    points: Any,
+    Y: NDArray[np.float64],
+    D: Any,
+    tol: float,
+    *,
+    scale: Any = 1.0,
+    beside: NDArray[np.float64] | None = None,
+) -> Certificate:
+    """Certify the residual ``S (y - f - t) - S D α`` of the predicted f: bounded if rounding is small, or computed.
+
+    ``beside`` is the trend t, ``scale`` the diagonal S, D (n, 1) or (n, k) what is added to that of K.
+    """
+    B, largest = scale * Y, float(np.abs(gram.diagonal()).max())
+
+    def relative(errors: NDArray[np.float64]) -> float:
+        return float(relative_residuals(scale * np.broadcast_to(errors, Y.shape), B).max(initial=0.0))
+
+    rounding = relative(gram.rounding * largest * np.abs(alpha).sum(axis=0))
+    if beside is None and rounding <= max(done.violation, UNSEEN) and done.violation + rounding <= tol:
+        return replace(done, violation=done.violation + rounding)
+    values = as_predicted(gram, points, alpha)
+    values = values if beside is None else values + beside
+    sums = np.finfo(np.float64).eps * largest * np.linalg.norm(alpha, axis=0)
+    return measured(done, scale * (Y - values - D * alpha), B, tol, relative(sums))

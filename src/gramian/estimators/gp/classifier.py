@@ -27,7 +27,7 @@ from gramian.estimators.base import (
     validated,
     warn_unless_converged,
 )
-from gramian.estimators.gp.process import LEARNING, search_random
+from gramian.estimators.gp.process import LEARNING
 from gramian.features.base import parameters_checked
 from gramian.gram.columns import kept
 from gramian.gram.operator import narrow, wide
@@ -36,7 +36,7 @@ from gramian.kernels.resolve import is_precomputed, like_given
 from gramian.kernels.tunable import Nested
 from gramian.progress import Clock, progress
 from gramian.resources import blas_threads
-from gramian.solvers.gp.hyperparameters import Optimum, learn_from_rows, widened
+from gramian.solvers.gp.hyperparameters import Optimum, learn_from_rows, search_random, widened
 from gramian.solvers.gp.laplace import LaplaceEvidence, LaplacePosterior, logistic_gaussian
 from gramian.warning import warn
 

@@ -16,7 +16,7 @@ from gramian.gram.operator import narrow, wide
 from gramian.kernels import RBF, Kernel, Scaled, resolve
 from gramian.kernels.resolve import is_precomputed
 from gramian.kernels.tunable import Nested
-from gramian.resources import blas_threads, random_of, repeatable
+from gramian.resources import blas_threads, random_of
 
 if TYPE_CHECKING:
     from gramian.data.results import Results
@@ -34,11 +34,6 @@ LEARNING: dict[str, list[Any]] = {
     "start": [StrOptions({"data", "given"})],
 }
 """Constraints on the parameters of processes that learn their kernel."""
-
-
-def search_random(random_state: Any, restarts: int) -> np.random.RandomState:
-    """Return the randomness of restarts and of the choice of rows; without restarts, always the same with None."""
-    return random_of(random_state if restarts else repeatable(random_state))
 
 
 class _Prior:

@@ -25,7 +25,7 @@ from gramian.estimators.base import (
     validated,
     warn_unless_converged,
 )
-from gramian.estimators.gp.process import DEFAULT, LEARNING, Noise, search_random
+from gramian.estimators.gp.process import DEFAULT, LEARNING, Noise
 from gramian.estimators.gp.sparse import SparseProcess, held_rows
 from gramian.estimators.trend import TREND, fitted_trend
 from gramian.features.base import parameters_checked
@@ -37,7 +37,7 @@ from gramian.resources import blas_threads, memory_budget, worker_count
 from gramian.rkhs import Function
 from gramian.solvers.choice import choose_posterior
 from gramian.solvers.gp.evidence import Evidence, LogEvidence, signal_and_noise
-from gramian.solvers.gp.hyperparameters import Optimum, learn_from_rows, noise_of_repeats, widened
+from gramian.solvers.gp.hyperparameters import Optimum, learn_from_rows, noise_of_repeats, search_random, widened
 from gramian.solvers.gp.posterior import (
     CardPosterior,
     ExactPosterior,

@@ -18,6 +18,7 @@ from gramian.certificates import Certificate, certify
 from gramian.kernels import Kernel
 from gramian.kernels.tunable import FREE
 from gramian.progress import Clock, Tick, silent
+from gramian.resources import random_of, repeatable
 from gramian.solvers.gp.evidence import signal_and_noise
 
 Array = NDArray[np.float64]
@@ -131,6 +132,11 @@ class Optimum:
                     f"close to the specified {end} bound {bound}. {change} the bound and calling fit again may find a "
                     "better value.",
                 )
+
+
+def search_random(random_state: Any, restarts: int) -> np.random.RandomState:
+    """Return the randomness of restarts and of the choice of rows; without restarts, always the same with None."""
+    return random_of(random_state if restarts else repeatable(random_state))
 
 
 def learn_from_rows(

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas, qr, solve_triangular
 
-from gramian.certificates import Certificate
+from gramian.certificates import Certificate, predicted_residual
 from gramian.gram import Gram, rpcholesky
 from gramian.gram.columns import Columns, kept
 from gramian.kernels import Kernel
@@ -36,7 +36,6 @@ from gramian.solvers.gp.evidence import (
 from gramian.solvers.linear import pcg
 from gramian.solvers.linear.cholesky import BLOCK, NotPositiveDefiniteError, cholesky, solve_with
 from gramian.solvers.linear.diagnose import diagnosis
-from gramian.solvers.linear.ridge import certified
 from gramian.solvers.linear.trend import TrendBasis, columns
 from gramian.solvers.solution import Solution
 
@@ -296,8 +295,8 @@ def exact_posterior(
         solution = _refined(solution, factor, basis, residual)
         beta = basis.coefficients(residual(solution.x))
         beside = columns(trend, X) @ beta
-    solution = certified(solution, gram, X, Y, added, RESIDUAL, beside=beside)
-    given: Any = (kernel, X, solution.x, gram.memory, gram.workers, solution.certificate)
+    said = predicted_residual(solution.certificate, solution.x, gram, X, Y, added, RESIDUAL, beside=beside)
+    given: Any = (kernel, X, solution.x, gram.memory, gram.workers, said)
     if tau is None:
         return RefinedPosterior(factor, gram.engine.name, None, 0.0, "", *given)
     evidence = evidence_value(factor, targets, solution.x) + contrasts(basis, tau, Y.shape[1])

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from gramian.certificates import certify, relative_residuals
+from gramian.certificates import certify, measured, relative_residuals, residual_certificate
 from gramian.data.passes import Part, Passes, Sums, total
 from gramian.features.base import WorkerMap, error_of
 from gramian.gram.operator import units
@@ -27,7 +27,7 @@ from gramian.progress import Clock
 from gramian.solvers.choice import Choice, choose_in_features
 from gramian.solvers.conjugate_gradients import conjugate_gradients
 from gramian.solvers.linear.leave_one_out import default_grid, eigh
-from gramian.solvers.linear.ridge import Moments, measured, residual_certificate
+from gramian.solvers.linear.ridge import Moments
 from gramian.solvers.solution import Solution
 
 Array = NDArray[np.float64]
@@ -82,7 +82,8 @@ def solve(
     found = replace(sums.solve(ridge, tol=tol, clock=clock), loo=errors, grid=grid, path=path)
     if lift.basis is not None:
         # Predictions use the expansion in the landmarks, so the certificate is computed from it.
-        found = measured(found, _residual(passes, lift, found.x, found.ridge, by_features=True), sums.right, tol)
+        R = _residual(passes, lift, found.x, found.ridge, by_features=True)
+        found = replace(found, certificate=measured(found.certificate, R, sums.right, tol))
     return InFeatures(found, choice, error, sums)
 
 

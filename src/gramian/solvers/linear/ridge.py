@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.certificates import Certificate, certify, relative_residuals
+from gramian.certificates import predicted_residual, residual_certificate
 from gramian.gram import Gram, SymmetricGram
-from gramian.gram.operator import as_predicted, units
+from gramian.gram.operator import units
 from gramian.progress import Clock, Tick, progress, silent
 from gramian.resources import readable
 from gramian.solvers.choice import Choice, choose, worthwhile_iterations
@@ -28,8 +28,6 @@ from gramian.solvers.solution import Solution
 
 EIGEN_MATRICES = 4
 """n x n matrices in memory: K, its eigenvectors, and two as workspace of LAPACK's divide and conquer."""
-UNSEEN = 1e-10
-"""Relative effect of rounding in K below which the residual of the predictions is bounded instead of computed."""
 
 Array = NDArray[np.float64]
 
@@ -114,7 +112,8 @@ class RidgeProblem:
         found = self.with_trend(found)
         beside = None if self.trend is None or found.trend is None else self.trend @ found.trend
         D = found.ridge / self.weights[:, None]
-        return certified(found, self.gram, points, self.Y, D, self.tol, scale=self.scale, beside=beside)
+        given: Any = (found.certificate, found.x, self.gram, points, self.Y, D, self.tol)
+        return replace(found, certificate=predicted_residual(*given, scale=self.scale, beside=beside))
 
     def with_trend(self, found: Solution) -> Solution:
         """Return the solution with the coefficients of the trend."""
@@ -271,51 +270,3 @@ class Moments:
         R = self.right - self.second @ w - ridge * w
         advice = "regularise more, or take fewer features"
         return Solution(w, residual_certificate(R, self.right, tol, clock or Clock(), advice), ridge=ridge)
-
-
-def certified(
-    found: Solution,
-    gram: Gram,
-    points: Any,
-    Y: Array,
-    D: Any,
-    tol: float,
-    *,
-    scale: Any = 1.0,
-    beside: Array | None = None,
-) -> Solution:
-    """Certify the residual ``S (y - f - t) - S D α`` of the predicted f: bounded if rounding is small, or computed.
-
-    ``beside`` is the trend t, ``scale`` the diagonal S, D (n, 1) or (n, k) what is added to that of K.
-    """
-    done, B = found.certificate, scale * Y
-    largest = float(np.abs(gram.diagonal()).max())
-    apart = gram.rounding * largest * np.abs(found.x).sum(axis=0)
-    rounding = float(relative_residuals(scale * np.broadcast_to(apart, Y.shape), B).max(initial=0.0))
-    if beside is None and rounding <= max(done.violation, UNSEEN) and done.violation + rounding <= tol:
-        return replace(found, certificate=replace(done, violation=done.violation + rounding))
-    values = as_predicted(gram, points, found.x)
-    values = values if beside is None else values + beside
-    R = scale * (Y - values - D * found.x)
-    sums = np.finfo(np.float64).eps * largest * np.linalg.norm(found.x, axis=0)
-    lost = float(relative_residuals(scale * np.broadcast_to(sums, Y.shape), B).max(initial=0.0))
-    return measured(found, R, B, tol, lost)
-
-
-def measured(found: Solution, R: Array, B: Array, tol: float, rounding: float = 0.0) -> Solution:
-    """Return the solution with its certificate replaced by the residual of the predicted function: R, B (m, k)."""
-    worst = float(relative_residuals(R, B).max(initial=0.0))
-    done, met = found.certificate, worst + rounding <= tol
-    message = done.message
-    if met != done.converged or worst <= tol:
-        counted = f"with rounding of {rounding:.0e} in predictions " if worst <= tol else ""
-        why = "the coefficients are so large that predictions lose digits; regularise more."
-        message = "" if met else f"{counted}above tol={tol:.0e}: {why}"
-    return replace(found, certificate=replace(done, violation=worst, converged=met, message=message))
-
-
-def residual_certificate(R: Array, B: Array, tol: float, clock: Clock, advice: str) -> Certificate:
-    """Return the certificate of residuals R relative to right-hand sides B: (m, k) both."""
-    worst = relative_residuals(R, B).max(initial=0.0)
-    why = f"too ill-conditioned for the rounding of float64; {advice}."
-    return certify("residual", worst, tol, why, seconds=clock.seconds)
