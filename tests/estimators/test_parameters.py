@@ -197,3 +197,12 @@ def test_two_fits_without_a_seed_are_equal(model, rng):
 
 def _values(model, X):
     return model.transform(X) if hasattr(model, "transform") else getattr(model, "predict_proba", model.predict)(X)
+
+
+@pytest.mark.parametrize("name", ["FourierFeatures", "RBFSampler", "PolynomialMap", "MetricMap", "Nystroem", "SVC"])
+def test_threads_and_devices_are_checked_by_every_fit(name, data):
+    with pytest.raises(ValueError, match="n_jobs must be a whole number other than zero"):
+        getattr(gramian, name)(n_jobs=0).fit(*data)
+    if "device" in getattr(gramian, name)().get_params():
+        with pytest.raises(ValueError, match="device must be None, 'cuda'"):
+            getattr(gramian, name)(device="tpu").fit(*data)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
 from numbers import Integral, Real
 from typing import Any, Self, TypeVar
 
@@ -20,12 +21,13 @@ from gramian.data.blocks import as_blocks, by_blocks, is_blocks
 from gramian.data.passes import Need, Part, Passes, Sums, sample_rows
 from gramian.data.tensors import with_tensors
 from gramian.features.accuracy import Accuracy, observed
+from gramian.gram.device import checked_device
 from gramian.gram.operator import wide
 from gramian.kernels import Kernel
 from gramian.kernels.points import dense
 from gramian.kernels.resolve import holds_objects, is_precomputed
 from gramian.kernels.tunable import Nested
-from gramian.resources import memory_budget, random_of, spans
+from gramian.resources import memory_budget, random_of, spans, worker_count
 
 STRIP_BYTES = 32
 """Bytes for each feature of a row while it is computed, temporaries of the map included."""
@@ -50,7 +52,14 @@ Same = TypeVar("Same")
 
 def parameters_checked(fit: Method) -> Method:
     """Decorate ``fit`` to validate the estimator's parameters first, as in scikit-learn, and to accept tensors."""
-    checked: Method = with_tensors(_fit_context(prefer_skip_nested_validation=True)(fit))
+
+    @wraps(fit)
+    def on_valid_means(self: Any, *args: Any, **options: Any) -> Any:
+        worker_count(getattr(self, "n_jobs", None))
+        checked_device(getattr(self, "device", None))
+        return fit(self, *args, **options)
+
+    checked: Method = with_tensors(_fit_context(prefer_skip_nested_validation=True)(on_valid_means))
     return checked
 
 

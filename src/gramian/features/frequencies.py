@@ -57,7 +57,7 @@ class _StructuredNormals:
         self.used = True
         size, d = shape
         blocks: list[Array] = []
-        while sum(len(b) for b in blocks) < size:
+        while not blocks or len(blocks) * len(blocks[0]) < size:  # all blocks have the same size
             Q = self._directions(d, self._rng)
             lengths = np.sqrt(self._rng.chisquare(Q.shape[1], Q.shape[0]))
             blocks.append((Q * lengths[:, None])[:, :d])
