@@ -166,6 +166,13 @@ def test_single_precision_rows_are_as_good_as_their_certificate():
     assert np.isfinite(SVR().fit(X, y * 1e40).predict(X)).all()
 
 
+def test_advice_of_a_machine_without_C_does_not_name_it():
+    X = np.random.default_rng(0).standard_normal((30, 2))
+    with pytest.warns(ConvergenceWarning):
+        said = OneClassSVM(kernel="linear", tol=1e-30).fit(X).certificate_
+    assert said.message.endswith("raise tol or scale the inputs")
+
+
 def test_returned_values_of_single_precision_rows_have_the_gap_that_is_said():
     X = np.random.default_rng(0).standard_normal((60, 3)).astype(np.float32)
     y, C, epsilon = 1e-6 * np.sin(X[:, 0].astype(np.float64)), 300.0, 1e-7
