@@ -49,6 +49,7 @@ VARIED = {
     (73, 2000, 60): [250531805],  # components of the least variance
     (81, 2000, 600): [1522344931],  # an optimum of little noise beside a plateau
     (82, 2000, 600): [657531858],  # a residual of rounding just above the tolerance
+    (83, 2000, 600): [1783749527],  # large features: a multiplier that was not large enough to make f zero
 }
 """The same, among those that ``vary`` changes."""
 

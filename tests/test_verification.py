@@ -405,3 +405,16 @@ def test_rounding_beside_large_inputs_is_not_blamed_on_the_kernel(seed):
     model = KernelMachineClassifier("squared_hinge", penalty="norm", kernel="linear", lam=10.0, fit_intercept=False)
     said = model.fit(X, y).certificate_
     assert said.converged or "rounding" in said.message
+
+
+@pytest.mark.parametrize("loss", ["squared", "poisson", "huber"])
+def test_a_norm_of_large_features_is_certified_by_the_values_that_are_returned(loss):
+    X = 1e3 * np.random.default_rng(0).standard_normal((30, 3))
+    y, share = np.floor(3e-3 * np.abs(X[:, 0]) + 1.0), Nystroem(n_components=10, random_state=0)
+    for lam in (1e3, 1e12):
+        params = {"penalty": "norm", "lam": lam, "kernel": "poly", "gamma": 1.0, "approximation": share}
+        model = KernelMachineRegressor(loss, **params).fit(X, y)
+        found = verify(model, X, y)
+        assert model.certificate_.converged
+        assert found.converged
+        assert found.primal == pytest.approx(model.certificate_.primal, rel=1e-6)

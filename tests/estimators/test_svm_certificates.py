@@ -162,9 +162,25 @@ def test_single_precision_rows_are_as_good_as_their_certificate():
     K = rbf_kernel(X.astype(np.float64), gamma=0.03)
     agrees(machine, *classification(machine, K, 2.0 * y - 1.0, 1e6))
     expected = K @ expansion(machine, len(y)) + machine.intercept_[0]
-    np.testing.assert_allclose(machine.decision_function(X), expected, rtol=1e-5, atol=1e-5)
-    assert machine.decision_function(X).dtype == np.float32
+    np.testing.assert_allclose(machine.decision_function(X), expected, rtol=1e-9, atol=1e-9)
     assert np.isfinite(SVR().fit(X, y * 1e40).predict(X)).all()
+
+
+def test_advice_of_a_machine_without_C_does_not_name_it():
+    X = np.random.default_rng(0).standard_normal((30, 2))
+    with pytest.warns(ConvergenceWarning):
+        said = OneClassSVM(kernel="linear", tol=1e-30).fit(X).certificate_
+    assert said.message.endswith("raise tol or scale the inputs")
+
+
+def test_returned_values_of_single_precision_rows_have_the_gap_that_is_said():
+    X = np.random.default_rng(0).standard_normal((60, 3)).astype(np.float32)
+    y, C, epsilon = 1e-6 * np.sin(X[:, 0].astype(np.float64)), 300.0, 1e-7
+    machine = SVR(gamma=0.5, C=C, epsilon=epsilon).fit(X, y)
+    b, K = expansion(machine, 60), rbf_kernel(X.astype(np.float64), gamma=0.5)
+    dual = b @ y - epsilon * np.abs(b).sum() - 0.5 * b @ K @ b
+    primal = 0.5 * b @ K @ b + C * np.maximum(np.abs(machine.predict(X) - y) - epsilon, 0.0).sum()
+    assert (primal - dual) / primal <= 1e-3
 
 
 def test_small_targets_are_fitted_and_targets_inside_the_tube_are_done():

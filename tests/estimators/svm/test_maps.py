@@ -102,7 +102,7 @@ def test_sparse_rows_and_single_precision(features):
     np.testing.assert_allclose(sparse.decision_function(X), plain.decision_function(X), atol=1e-8)
     narrow = SVC(approximation=features, tol=1e-8).fit(X.astype(np.float32), y)
     values = narrow.decision_function(X.astype(np.float32))
-    assert values.dtype == np.float32
+    assert values.dtype == np.float64
     np.testing.assert_allclose(values, plain.decision_function(X), atol=1e-4)
     np.testing.assert_allclose(narrow.decision_function(X), plain.decision_function(X), atol=1e-3)
 

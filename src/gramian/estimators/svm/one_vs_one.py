@@ -27,7 +27,6 @@ from gramian.data.blocks import by_blocks
 from gramian.estimators.svm.base import SupportVectorMachine
 from gramian.estimators.svm.expansion import Vector, dense
 from gramian.features.base import available_if
-from gramian.gram.operator import narrow
 
 FOLDS = 5
 CLIP = 1e-7
@@ -105,7 +104,7 @@ class OneVsOne(ClassifierMixin, SupportVectorMachine):
         values = self._pairwise(X)
         if self.decision_function_shape == "ovr" and len(self.classes_) > 2:
             values = _ovr_decision_function(values < 0, -values, len(self.classes_))
-        return narrow(values, X)
+        return values
 
     @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:
@@ -164,7 +163,7 @@ class OneVsOne(ClassifierMixin, SupportVectorMachine):
             class than the most probable one; with ``probability="consistent"`` they agree.
         """
         X = self._validated_for_predict(X)
-        return narrow(self._probabilities(X), X)
+        return self._probabilities(X)
 
     @available_if(_has_probabilities)
     @by_blocks

@@ -23,7 +23,6 @@ from gramian.estimators.duality import Array, Below, FittedTo, HardTube, Program
 from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, Training, kinds
 from gramian.estimators.svm.expansion import Vector, dense
 from gramian.features.base import parameters_checked
-from gramian.gram.operator import narrow
 from gramian.losses import EpsilonInsensitive
 from gramian.progress import Clock, progress
 from gramian.solvers.svm import tasks as svm_tasks
@@ -200,10 +199,10 @@ class _Regressor(RegressorMixin, _Single):
         Returns
         -------
         array of shape (m,)
-            float32 where X is.
+            In float64, also for float32 rows.
         """
         X = self._validated_for_predict(X)
-        return narrow(self._single(X) + self.intercept_[0], X)
+        return self._single(X) + self.intercept_[0]
 
 
 @documented
@@ -410,7 +409,7 @@ class OneClassSVM(OutlierMixin, _Single):
             Higher is more normal.
         """
         X = self._validated_for_predict(X)
-        return narrow(self._scores(X), X)
+        return self._scores(X)
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
         scores = self._single(X)
@@ -432,7 +431,7 @@ class OneClassSVM(OutlierMixin, _Single):
             Positive inside.
         """
         X = self._validated_for_predict(X)
-        return narrow(self._scores(X) - self.offset_, X)
+        return self._scores(X) - self.offset_
 
     @by_blocks
     def predict(self, X: Any) -> NDArray[np.intp]:

@@ -27,8 +27,8 @@ WIDER = 16.0
 """Factor by which a warm start widens the last envelope of the problem before."""
 COUPLED = 3000
 """Most unknowns of coupled functions for which the full Hessian is factorised, not only its diagonal blocks."""
-ENDLESS = 1e15
-"""A multiplier so large that f is zero up to the intercept."""
+ENDLESS = (1e15, 1e45, 1e90)
+"""Multipliers so large that f is zero up to the intercept; beyond the first, of large features."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,7 +116,12 @@ class FeaturePath(Path):
         return Found(of, value, of.total, norm, of.slopes, replace(start, theta=of.theta, width=WIDER * of.width))
 
     def zero(self, start: Start) -> Found:
-        return self._times(self.squared(ENDLESS, start), 0.0)
+        for multiplier in ENDLESS:
+            found = self.squared(multiplier, start)
+            zero = self.scaled(found, 0.0)
+            if abs(zero.value - found.value) <= SLACK * self.goal.tol * found.at.scale:
+                break
+        return zero
 
     def _times(self, found: Found, share: float) -> Found:
         theta = found.at.theta.copy()

@@ -77,7 +77,8 @@ STUBBORN = 2048
 WORTHWHILE = 0.01
 """The active-set method is tried again only if it has closed at least this share of the gap."""
 ENDLESS = "pair steps do not converge: the kernel is not positive semi-definite; use another kernel"
-LOST = "the optimum is lost in the rounding of sums of kernel values; lower C, scale the inputs or the target"
+LOST = "the optimum is lost in the rounding of sums of kernel values; "
+LOST_BY_C, LOST_BY_NU = f"{LOST}lower C, scale the inputs or the target", f"{LOST}raise tol or scale the inputs"
 LOOSE = 1000.0
 """Bounds on β are not expected to bind if bounds times kernel values exceed the targets by this factor."""
 ROUNDING = 0.25
@@ -201,14 +202,14 @@ class _Descent:
                 nearer = certificate.dual - best > WORTHWHILE * (certificate.primal - certificate.dual)
                 spent, lost = patience > MOST_PATIENCE * m, fine * self.unit(self.state) < self.rounding
                 if (spent or not nearer) if exact else lost:
-                    raise _StoppedError(LOST)
+                    raise _StoppedError(self.lost)
                 best = certificate.dual
                 fine, patience = (0.3 * fine, patience) if arrived else (fine, 2 * patience)
         except _StoppedError as stop:
             message = str(stop)
             certificate = self.certify(tol)
         if not certificate.converged and not self.vanished(self.state):
-            certificate = replace(certificate, message=message or LOST)
+            certificate = replace(certificate, message=message or self.lost)
         state = self.state
         return Solution(state.beta, state.values, state.multipliers(), certificate, self.convex, self.vanished(state))
 
@@ -357,7 +358,7 @@ class _Descent:
         self.convex &= not indefinite
         (moved,) = np.nonzero(beta != before)
         if not moved.size:
-            raise _StalledError(LOST)
+            raise _StalledError(self.lost)
         state.beta[working] = beta
         moves = (beta - before)[moved]
         self.rows.add(objects[moved], moves, state.values)
@@ -428,6 +429,11 @@ class _Descent:
         beta, start = self.state.beta, self.task.start
         off = [abs(float(beta[g].sum() - start[g].sum())) for g in self.state.groups]
         return max(off) <= FEASIBLE * max(float(np.abs(beta).sum()), float(np.abs(start).sum()))
+
+    @property
+    def lost(self) -> str:
+        """What to say if rounding prevents convergence; without a linear term there is no C or target to change."""
+        return LOST_BY_C if self.task.linear.any() else LOST_BY_NU
 
     @property
     def rounding(self) -> float:
