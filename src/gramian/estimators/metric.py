@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from gramian.certificates import certify
 from gramian.data.tensors import with_tensors
 from gramian.estimators.base import COMMON, DTYPES, fitting, refuse_blocks, row_weights
-from gramian.features.base import parameters_checked
+from gramian.features.base import check_means, parameters_checked
 from gramian.gram.operator import narrow, wide
 from gramian.kernels import Kernel, Matern
 from gramian.kernels.tunable import Nested
@@ -189,6 +189,7 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         MetricMap
             The fitted map.
         """
+        check_means(self)
         refuse_blocks(self, X, "a sample of them to learn the map, and transform() on the rest")
         options: Any = {"dtype": DTYPES, "order": "C", "multi_output": True, "ensure_min_samples": 2}
         with fitting(self) as clock, progress(self.verbose, "MetricMap") as tick:

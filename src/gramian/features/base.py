@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
 from numbers import Integral, Real
 from typing import Any, Self, TypeVar
 
@@ -52,15 +51,15 @@ Same = TypeVar("Same")
 
 def parameters_checked(fit: Method) -> Method:
     """Decorate ``fit`` to validate the estimator's parameters first, as in scikit-learn, and to accept tensors."""
-
-    @wraps(fit)
-    def on_valid_means(self: Any, *args: Any, **options: Any) -> Any:
-        worker_count(getattr(self, "n_jobs", None))
-        checked_device(getattr(self, "device", None))
-        return fit(self, *args, **options)
-
-    checked: Method = with_tensors(_fit_context(prefer_skip_nested_validation=True)(on_valid_means))
+    checked: Method = with_tensors(_fit_context(prefer_skip_nested_validation=True)(fit))
     return checked
+
+
+def check_means(features: Any) -> None:
+    """Raise unless a map's number of threads and its device, which only ``transform`` may use, are valid."""
+    worker_count(getattr(features, "n_jobs", None))
+    if (device := getattr(features, "device", None)) is not None:
+        checked_device(device)
 
 
 def available_if(check: Callable[[Any], Any]) -> Callable[[Same], Same]:
@@ -105,6 +104,7 @@ class ExplicitMap(Nested, TransformerMixin, BaseEstimator):
         ExplicitMap
             The fitted map.
         """
+        check_means(self)
         if is_blocks(X):
             return fit_over_blocks(self, X)
         self._fit(self._validated(X, reset=True))
