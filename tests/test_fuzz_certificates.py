@@ -47,6 +47,7 @@ VARIED = {
     (66, 2000, 60): [1341903322, 1032855101],  # the same trend; a spectrum of rounding, the largest of it negative
     (72, 2000, 60): [1440591243],  # margins at a kink of the ramp but for the rounding of large coefficients
     (73, 2000, 60): [250531805],  # components of the least variance
+    (75, 2000, 60): [2035027741],  # eigenvalues that single precision rounds to zero
     (81, 2000, 600): [1522344931],  # an optimum of little noise beside a plateau
     (82, 2000, 600): [657531858],  # a residual of rounding just above the tolerance
     (83, 2000, 600): [1783749527],  # large features: a multiplier that was not large enough to make f zero

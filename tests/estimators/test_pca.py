@@ -12,6 +12,7 @@ from sklearn.decomposition import KernelPCA as Peer
 from sklearn.exceptions import ConvergenceWarning, NotFittedError, PositiveSpectrumWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from gramian import verify
 from gramian.estimators.pca import KernelPCA
 from gramian.features.fourier import FourierFeatures
 from gramian.features.nystrom import Nystroem
@@ -79,6 +80,16 @@ def test_solvers_find_the_components(eigen_solver, center):
     np.testing.assert_allclose(model.transform(X), model.fit_transform(X), atol=1e-4)
     largest = np.abs(model.eigenvectors_).argmax(axis=0)
     assert np.all(model.eigenvectors_[largest, range(4)] > 0)
+
+
+def test_lanczos_sees_a_spectrum_that_single_precision_rounds_to_zero(rng):
+    X = rng.standard_normal((30, 3))
+    options = {"kernel": "rbf", "gamma": 1e-9, "random_state": 0}
+    dense, lanczos = (KernelPCA(2, eigen_solver=solver, **options).fit(X) for solver in ("dense", "lanczos"))
+    np.testing.assert_allclose(lanczos.eigenvalues_, dense.eigenvalues_, rtol=1e-6)
+    assert lanczos.certificate_.converged
+    lanczos.eigenvalues_ = np.zeros(2)
+    assert not verify(lanczos, X).converged
 
 
 def test_lanczos_reaches_what_float32_cannot(rng):

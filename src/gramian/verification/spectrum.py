@@ -43,6 +43,8 @@ def components(model: Any, data: Data) -> Certificate:
         lost *= max(float(np.linalg.norm(model.approximation_.normalization_)) * scale, 1.0)
     excused = (lost >= R) & (values >= 100.0 * error)
     worst = float(np.max(R[live] / np.where(excused, largest, values)[live], initial=0.0))
+    if not live.any() and np.any(lost < R):
+        worst = np.inf  # all eigenvalues are said to be zero, and K is not
     tol = model.tol or SOLVED.get(model.eigen_solver, 1e-8 if data.n <= DENSE else 1e-5)
     faults = [] if worst <= tol else [f"a residual of {worst:.1e} of its eigenvalue is above {tol:.0e}"]
     off = float(np.abs(V[:, live].T @ V[:, live] - np.eye(int(live.sum()))).max(initial=0.0))

@@ -63,7 +63,9 @@ class Rounding:
         if values.max(initial=0.0) <= zero:  # none is kept: nothing to be relative to
             residuals = np.where(excused | (residuals <= rounding), 0.0, residuals)
         scale = np.where(excused, largest, np.maximum(size, self.floor * largest))
-        return float(np.max(residuals / np.where(scale > 0, scale, 1.0), initial=0.0))
+        # If all eigenvalues found are zero and the matrix is not, the residual is infinitely large beside them.
+        relative = np.where(residuals > 0, np.inf, 0.0)
+        return float(np.max(np.divide(residuals, scale, out=relative, where=scale > 0), initial=0.0))
 
 
 DOUBLE = Rounding()
