@@ -154,13 +154,6 @@ def duality_gap(
     fit = DataFit(Hinge(), y[:, None], shares)
     primal = fit.value(values[:, :1]) + 0.5 * lam * float(alpha @ values[:, 0])
     dual = -fit.conjugate(-lam * feasible[:, None]) - 0.5 * lam * float(feasible @ values[:, 1])
-    if primal - dual > tol * abs(primal):
-        # One Frank-Wolfe step with exact line search, towards the dual point that the subgradient at f names.
-        step = y * np.where(y * values[:, 0] < 1.0, shares / lam, 0.0) - feasible
-        across = times(step[:, None])[:, 0]
-        slope, bend = float(step @ (y - values[:, 1])), float(step @ across)
-        t = float(np.clip(slope / bend, 0.0, 1.0)) if bend > 0.0 else float(slope > 0.0)
-        dual += max(lam * t * (slope - 0.5 * t * bend), 0.0)
     gap = max(primal - dual, 0.0) / max(abs(primal), 1e-12)
     first = "max_time passed; raise it" if clock.expired else "take more steps (n_iter)"
     why = f"{first}, regularise more, or raise tol."
