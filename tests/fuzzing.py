@@ -506,4 +506,6 @@ def _beside_svm(model: Any, X: Any, y: Any, w: Any, found: Any) -> list[str]:
     theirs.support_, theirs._n_support = rows[other.support_], other.n_support_
     theirs.support_vectors_ = model.support_vectors_ if model.kernel == "precomputed" else X[theirs.support_]
     best = verify(theirs, X, y, w)
-    return [] if "infeasible" in best.message else _worse(found.primal, best.primal, model.tol)
+    # What a gap is relative to: the objective or, if that is nearly zero, the scale of the data.
+    scale = (found.primal - found.dual) / found.gap if found.gap > 0 else 1e-9
+    return [] if "infeasible" in best.message else _worse(found.primal, best.primal, model.tol, scale)

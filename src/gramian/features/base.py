@@ -262,6 +262,14 @@ class WorkerMap:
         pivots = np.abs(np.diagonal(self.features.normalization_))
         return bool(pivots.min() > np.sqrt(pivots.size * np.finfo(np.float64).eps) * pivots.max())
 
+    @property
+    def growth(self) -> float:
+        """How much larger rounding is in the features than in kernel values: a condition number of the landmarks."""
+        if self.basis is None:
+            return 1.0
+        pivots = np.abs(np.diagonal(self.features.normalization_))
+        return float(pivots.max() / pivots.min(where=pivots > 0, initial=np.inf)) if pivots.any() else 1.0
+
 
 @dataclass(frozen=True, eq=False)
 class _KernelValues:

@@ -96,7 +96,7 @@ def by_features(passes: Passes, lift: WorkerMap, sample: Part, ask: Request, *, 
     """
     found = covariance(passes, lift, sample, center=ask.center)
     means, C = found.mean, found.scatter
-    rounding = replace(ask.rounding, offset=found.count * float(means @ means))
+    rounding = replace(ask.rounding, offset=found.count * float(means @ means), growth=lift.growth)
     ask = replace(ask, rank=min(ask.rank, C.shape[0], found.count), rounding=rounding)
     judge = CentredProducts(passes, lift, means)
     pairs = eigen.dense(judge, C, ask) if _solver(ask, C.shape[0]) == "dense" else eigen.lanczos(C, ask, exact=judge)
@@ -108,5 +108,5 @@ def by_features(passes: Passes, lift: WorkerMap, sample: Part, ask: Request, *, 
     roots = np.sqrt(np.maximum(pairs.values, 0.0))
     vectors = np.divide(vectors, roots, out=np.zeros_like(vectors), where=roots > 0)
     values, trace = rounding.cleaned(pairs.values, C.shape[0]), float(np.trace(C))
-    spectrum = replace(pairs, values=values, vectors=vectors, trace=trace, means=means, directions=pairs.vectors)
-    return spectrum, found.error
+    shown: Any = {"smallest": max(pairs.smallest, 0.0), "means": means, "directions": pairs.vectors}  # F Fᵀ ≥ 0
+    return replace(pairs, values=values, vectors=vectors, trace=trace, **shown), found.error

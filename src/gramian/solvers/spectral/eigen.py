@@ -38,6 +38,7 @@ class Rounding:
     offset: float = 0.0  # Norm of the part that centring removed
     floor: float = 1e-12  # Eigenvalues below this fraction of the largest are set to zero
     unit: float = 64.0 * EPS  # Rounding in a residual, relative to the norm of the matrix
+    growth: float = 1.0  # How much larger rounding is in explicit features than in kernel values
 
     def _of(self, values: Array) -> float:
         """Return the size of a residual that is due to rounding."""
@@ -47,7 +48,7 @@ class Rounding:
         """Return the threshold below which an eigenvalue is numerically zero; higher if all n are computed."""
         largest, rounding = float(np.abs(values).max(initial=0.0)), self._of(values)
         lost = largest <= DIGITS * rounding
-        nothing = (DIGITS * EPS) ** 2 * self.offset  # squared rounding error of centred features
+        nothing = (DIGITS * EPS * self.growth) ** 2 * self.offset  # squared rounding error of centred features
         return max(self.floor * largest, nothing, 0.0 if lost else rounding * (DIGITS if values.size == n else 1.0))
 
     def cleaned(self, values: Array, n: int) -> Array:
