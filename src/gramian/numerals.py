@@ -1,8 +1,9 @@
-"""Formatting of numbers for people: 116,000 ± 2,500."""
+"""Formatting of numbers, long texts and long lists for people: 116,000 ± 2,500; a, b and 3 more."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 DIGITS = 3
 """Significant digits of a number without a known spread."""
@@ -23,6 +24,19 @@ def written(value: float, spread: float = math.nan, digits: int = DIGITS) -> str
         return f"{text} ± 0" if spread == 0.0 else text
     place = max(_leading(spread) - 1, _leading(value) - MOST + 1)
     return f"{put(value, place)} ± {put(spread, place)}"
+
+
+def shortened(text: object, most: int) -> str:
+    """Return a text of at most so many characters, with "…" where it was cut."""
+    whole = str(text)
+    return whole if len(whole) <= most else whole[: most - 1] + "…"
+
+
+def listed(items: Iterable[object], most: int, separator: str = ", ") -> str:
+    """Return the first items with separators between them, and how many more there are."""
+    texts = list(map(str, items))
+    more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
+    return separator.join(texts[:most]) + more
 
 
 def _leading(value: float) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 
 from gramian.cli.screen import Screen
 from gramian.cli.shared import MODEL, add_options, blocks_of, check_free, inputs_of, is_spread, named_columns, saved
+from gramian.warning import warn
 
 HELP = "predict with a saved model"
 DESCRIPTION = "Predict every row of a table, in blocks, so that the table need not fit in memory."
@@ -132,7 +133,7 @@ def _told(tables: Iterator[Any]) -> Iterator[Any]:
             break
         yield table
     if missing or unseen:
-        warnings.warn(TableWarning(missing, unseen), stacklevel=2)
+        warn(TableWarning(missing, unseen))
 
 
 def check_options(model: Any, proba: bool, interval: float | None) -> None:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from gramian.numerals import shortened
+
 SHOWN = 8
 """Trials listed in the live view."""
 SCORE = 20
@@ -125,10 +127,11 @@ class View:
         step, board = self.step, self.step.board
         best = f"{step.metric} {step.best}" if step.best else "nothing yet"
         facts = [("time", self._time()), ("trying", step.doing or "…"), ("best", best), ("against", step.against)]
-        lines = [f"{name:8}{_cut(text, WIDE - 8)}" for name, text in facts if text]
-        cells = [(_cut(score, SCORE), rows, name) for _, name, score, rows, *_ in map(board.cells, range(len(board)))]
-        left = WIDE - SCORE - 12
-        return [*lines, *(f"{score:{SCORE}}  {rows:>9} {_cut(name, left)}" for score, rows, name in cells[:SHOWN])]
+        lines = [f"{name:8}{shortened(text, WIDE - 8)}" for name, text in facts if text]
+        for place in range(min(len(board), SHOWN)):
+            _, name, score, rows, *_ = board.cells(place)
+            lines.append(f"{shortened(score, SCORE):{SCORE}}  {rows:>9} {shortened(name, WIDE - SCORE - 12)}")
+        return lines
 
     def _time(self) -> str:
         passed = self.step.seconds + time.monotonic() - self.since
@@ -139,7 +142,3 @@ class View:
 
 def _clock(seconds: float) -> str:
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
-
-
-def _cut(text: str, wide: int) -> str:
-    return text if len(text) <= wide else f"{text[: wide - 1]}…"

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from gramian.data.passes import CHUNK, Need, Part
 from gramian.kernels.deserialize import nearest
+from gramian.numerals import listed
 from gramian.resources import spans
 
 SHOWN = 30
@@ -128,9 +129,8 @@ class ColumnRoles:
             raise ValueError(f"two columns are called {twice[0]!r}; rename one.")
         for name in (*others, *inputs):
             if name not in names:
-                close = nearest(name, names)
+                close, shown = nearest(name, names), listed(map(repr, names), SHOWN)
                 hint = f"{close} " if close.startswith("did") else ""
-                shown = ", ".join(map(repr, names[:SHOWN])) + (", ..." if len(names) > SHOWN else "")
                 raise ValueError(f"there is no column {name!r}; {hint}the columns are {shown}.")
         if not inputs:
             raise ValueError(f"no columns are left for X beside {sorted(others)}; the data have {list(names)}.")

@@ -9,10 +9,13 @@ import numpy as np
 
 from gramian.inspection.fitted import Array
 from gramian.inspection.sensitivity import Sensitivity, sensitivity
+from gramian.numerals import shortened
 from gramian.plots.style import COLOURS, HATCHES, Display, counted, ink, plain
 
 BARS = 20
 """Inputs shown at most."""
+WIDE = 28
+"""Longest name, in characters."""
 
 
 @dataclass(eq=False, repr=False)
@@ -135,12 +138,8 @@ class SensitivityDisplay(Display):
         self.bars_ = self.ax_.barh(places, self.importance[order], 0.66, **look)
         self.ax_.hlines(places, self.low[order], self.high[order], color=ink(), lw=1.4)
         self.ax_.plot(self.low[order], places, "|", self.high[order], places, "|", color=ink(), ms=7)
-        self.ax_.set_yticks(places, [plain(_short(self.names[j])) for j in order])
+        self.ax_.set_yticks(places, [plain(shortened(self.names[j], WIDE)) for j in order])
         self.ax_.tick_params(axis="y", length=0)
         self.ax_.set_xlim(left=min(0.0, float(self.low[order].min(initial=0.0))))
         counted(self.ax_.xaxis)
         self.ax_.set_xlabel(self.unit or f"mean |slope| per {'deviation' if self.scaled else 'unit'}")
-
-
-def _short(name: str, most: int = 28) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"

@@ -18,6 +18,7 @@ from sklearn.metrics import (
 )
 
 from gramian.inspection.fitted import sampled, unnamed
+from gramian.numerals import shortened
 from gramian.plots.style import COLOURS, HATCHES, MARKERS, MUTED, axes, counted, ink, log_axis, plain
 from gramian.reports.board import Board
 from gramian.reports.evaluation import Evaluation
@@ -27,6 +28,8 @@ DRAWN = 1000
 CLASSES = 12
 """A confusion matrix shows its numbers up to this many classes."""
 BINS = 10
+NAME, LINE = 16, 22
+"""Longest name of a class, and longest line of the name of a trial, in characters."""
 FAR_APART = 20
 """Ratio of the largest to the smallest score above which the axis is logarithmic."""
 
@@ -42,7 +45,7 @@ def confusion(truth: NDArray[Any], predicted: NDArray[Any], classes: Sequence[An
         for (i, j), count in np.ndenumerate(counts):
             colour = "white" if share[i, j] < 0.55 else "black"
             ax.text(j, i, f"{count}", ha="center", va="center", fontsize="small", color=colour)
-    names = [plain(_short(c)) for c in classes]
+    names = [plain(shortened(c, NAME)) for c in classes]
     every = max(len(names) // 20, 1)
     ticks = np.arange(len(names))[::every]
     long = max(map(len, names)) > 4
@@ -116,7 +119,7 @@ def plane(points: NDArray[np.float64], y: Any) -> Any:
         figure.colorbar(shades, ax=ax, label="target").outline.set_visible(False)
     elif 0 < len(classes) <= len(COLOURS):
         for i, name in enumerate(classes):
-            look: dict[str, Any] = {"c": COLOURS[i], "marker": MARKERS[i], "label": plain(_short(name))}
+            look: dict[str, Any] = {"c": COLOURS[i], "marker": MARKERS[i], "label": plain(shortened(name, NAME))}
             ax.scatter(*points[y == name].T, s=15, alpha=0.7, **look)
         ax.legend(fontsize="small")
     else:
@@ -243,12 +246,7 @@ def residuals(truth: NDArray[Any], predicted: NDArray[Any]) -> Any:
     return figure
 
 
-def _in_two(name: Any, width: int = 22) -> str:
+def _in_two(name: Any) -> str:
     """A name in at most two lines."""
-    lines = wrap(str(name), width)
+    lines = wrap(str(name), LINE)
     return "\n".join(lines[:2]) + ("…" if len(lines) > 2 else "")
-
-
-def _short(name: Any, most: int = 16) -> str:
-    text = str(name)
-    return text if len(text) <= most else text[: most - 1] + "…"

@@ -16,6 +16,7 @@ from sklearn.utils._pprint import _changed_params
 from gramian.estimators.auto.leaderboard import METRICS
 from gramian.estimators.auto.metrics import CLASSES, NUMBERS
 from gramian.estimators.mixture.gaussian import GaussianMixture
+from gramian.numerals import shortened
 from gramian.reports.evaluation import Evaluation
 from gramian.reports.subject import Subject
 from gramian.resources import readable
@@ -243,7 +244,7 @@ def brief(value: Any, most: int = 200) -> str:
     """Return a value as short text with few digits."""
     text = " ".join((value if isinstance(value, str) else repr(value)).split())
     text = re.sub(r"\d+\.\d{5,}(e[-+]?\d+)?", lambda digits: f"{float(digits[0]):.5g}", text)
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return shortened(text, most)
 
 
 def expression(kernel: Any) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from gramian.inspection import Sensitivity
 from gramian.inspection.tables import as_table, column
-from gramian.numerals import written
+from gramian.numerals import shortened, written
 from gramian.reports.evaluation import Evaluation
 from gramian.reports.subject import Subject
 
@@ -60,5 +60,4 @@ def _cell(value: Any) -> str:
         return "missing"
     if isinstance(value, float | np.floating):
         return f"{value:,.6g}"
-    text = str(value)
-    return text if len(text) <= WIDE else text[: WIDE - 1] + "…"
+    return shortened(value, WIDE)

@@ -40,6 +40,7 @@ from gramian.features.base import sample_seed
 from gramian.gram.device import device_for, device_speed
 from gramian.kernels import Kernel, resolve
 from gramian.kernels.tunable import Nested
+from gramian.numerals import listed
 from gramian.progress import Clock, Tick, progress, silent
 from gramian.resources import memory_budget, random_of
 from gramian.solvers.gp.hyperparameters import noise_of_repeats
@@ -216,9 +217,8 @@ class AutoKernel(Nested, BaseEstimator):
         options: Any = {"named": hasattr(self, "feature_names_in_"), "means": means, "weights": response.weights}
         encoding = encode(table, words, response.targets, **options)
         if encoding.width == 0:
-            why = "; ".join(f"{column.name}: {column}" for column in encoding.columns[:NAMED])
-            more = f"; and {len(encoding.columns) - NAMED:,} more" if len(encoding.columns) > NAMED else ""
-            raise ValueError(f"X has no usable column: {why}{more}.")
+            why = listed((f"{column.name}: {column}" for column in encoding.columns), NAMED, "; ")
+            raise ValueError(f"X has no usable column: {why}.")
         Z = encoding.transform(table)
         scalings = {name: fit_scaling(name, Z, encoding.scalable) for name in scalings_for(Z, encoding.scalable)}
         return encoding, Z, scalings, {name: ScaledRows(Z, scaling) for name, scaling in scalings.items()}

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import math
 import re
-import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -49,6 +48,8 @@ from gramian.estimators.auto.encoders import (
 from gramian.estimators.auto.row_hashes import Folds
 from gramian.estimators.auto.tables import Column, check_finite, declared
 from gramian.kernels.deserialize import nearest
+from gramian.numerals import listed
+from gramian.warning import warn
 
 Array = NDArray[np.float64]
 
@@ -289,19 +290,15 @@ def _written(column: Column, kinds: tuple[str, ...] = ("number", "boolean", "dat
         check_finite(column.name, values)
         return _number(column.name, kind, values, written=True, comma=comma)
     if len(kinds) > 1 and (odd := _odd_among_numbers(column)):
-        warnings.warn(
-            f"{column.name} holds numbers and {_listed(odd)}, and is not read as numbers; leave such values empty to "
-            "have them read as missing.",
-            UserWarning,
-            stacklevel=2,
+        warn(
+            f"{column.name} holds numbers and {listed(map(repr, odd), EXAMPLES)}, and is not read as numbers; leave "
+            "such values empty to have them read as missing."
         )
     elif len(kinds) > 1 and may_be_numbers(present(column.values)):
         example = next(v for v in present(column.values) if number(v) is None)
-        warnings.warn(
+        warn(
             f"{column.name} holds texts such as {example!r}, which may be numbers with a decimal comma or with marks "
-            "between thousands, and is read as text; write them as 1234.5 to have them read as numbers.",
-            UserWarning,
-            stacklevel=2,
+            "between thousands, and is read as text; write them as 1234.5 to have them read as numbers."
         )
     return None
 
@@ -313,11 +310,6 @@ def _odd_among_numbers(column: Column) -> list[str]:
     texts = list(present(column.values))
     odd = [text for text in texts if number(text) is None]
     return sorted(set(odd)) if len(odd) <= ODD * len(texts) else []
-
-
-def _listed(texts: list[str]) -> str:
-    shown = ", ".join(map(repr, texts[:EXAMPLES]))
-    return shown if len(texts) <= EXAMPLES else f"{shown} and {len(texts) - EXAMPLES:,} more"
 
 
 def _number(name: str, kind: str, values: Array, *, written: bool = False, comma: bool = False) -> Any:

@@ -17,6 +17,7 @@ from sklearn.preprocessing import normalize
 from gramian.data.cells import boolean, day, has_decimal_commas, number
 from gramian.estimators.auto.tables import Column, check_finite
 from gramian.kernels import Spectrum, WordCount
+from gramian.numerals import listed
 
 Array = NDArray[np.float64]
 
@@ -24,6 +25,8 @@ CYCLES = {"year": 365.2425, "week": 7.0, "day": 1.0}
 """Periods of dates and times, in days."""
 ONE_HOT = math.sqrt(0.5)
 """Two different levels are then at distance one."""
+NAMED = 4
+"""Levels that a description names."""
 DIRECTIONS = 3
 """Numbers that the means of a level are reduced to, where there are more targets."""
 
@@ -107,7 +110,7 @@ class Category(Encoder):
         return Counter() if self.rare is None else _unknown(column, self.levels + self.rare)
 
     def __str__(self) -> str:
-        levels = f"category with {len(self.levels)} levels ({_shown(self.levels)})"
+        levels = f"category with {len(self.levels)} levels ({listed(self.levels, NAMED)})"
         return f"{levels}, one for all others and one for missing values"
 
 
@@ -154,7 +157,7 @@ class LevelMeans(Encoder):
         return Counter() if self.rare is None else _unknown(column, self.levels + self.rare)
 
     def __str__(self) -> str:
-        levels = f"category with {len(self.levels):,} levels ({_shown(self.levels)})"
+        levels = f"category with {len(self.levels):,} levels ({listed(self.levels, NAMED)})"
         return f"{levels}, each by the mean target of its rows; all other levels share one mean"
 
 
@@ -225,10 +228,6 @@ def _unknown(column: Column, levels: tuple[str, ...]) -> Counter[str]:
     known = {level for level, _ in _keys(column, levels)}
     odd = [v for v in column.values if v is not None and v == v and v not in known]
     return Counter(texts_of(Column(column.name, np.array(odd, dtype=column.values.dtype), column.kind)))
-
-
-def _shown(levels: tuple[str, ...]) -> str:
-    return ", ".join(levels[:4]) + (", …" if len(levels) > 4 else "")
 
 
 def _shrunk_means(at: NDArray[np.intp], count: int, Y: Array, w: Array) -> tuple[Array, Array]:

@@ -11,7 +11,7 @@ from typing import Any
 from gramian.certificates import Certificate
 from gramian.estimators.auto.encoders import Dropped, NumberColumn
 from gramian.estimators.auto.leaderboard import Leaderboard, Trial
-from gramian.numerals import written
+from gramian.numerals import listed, written
 
 KINDS = {
     "gp": ("Gaussian process", "Gaussian processes"),
@@ -139,8 +139,7 @@ def _columns(columns: Iterable[Any]) -> str:
         text += f" Gaps in {_named(gaps)} are filled with the median and marked."
     left = [f"{c.name} ({c.reason})" for c in columns if isinstance(c, Dropped)]
     if left:
-        shown = left[:NAMED] + ([f"{len(left) - NAMED} more"] if len(left) > NAMED else [])
-        text += f" Left out: {_listed(shown)}."
+        text += f" Left out: {listed(left, NAMED)}."
     return text
 
 
@@ -168,8 +167,7 @@ def _certified(certificate: Certificate) -> str:
 
 
 def _named(columns: Iterable[Any]) -> str:
-    names = [str(c.name) for c in columns]
-    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+    return listed((c.name for c in columns), NAMED)
 
 
 def _counted(count: int, one: str, many: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
@@ -23,6 +22,7 @@ from gramian.estimators.auto.metrics import metric_of
 from gramian.estimators.auto.response import MOST_LOG, Numbers, conformal_reach
 from gramian.estimators.auto.tables import plain
 from gramian.features.base import parameters_checked
+from gramian.warning import warn
 
 if TYPE_CHECKING:
     from gramian.data.results import Results
@@ -212,11 +212,9 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
         if abs(rank) > max(TOLD, SURE / math.sqrt(m)):
             grow = "grow" if rank > 0 else "shrink"
             of = "relative residuals" if self.target_scale_ == "log" else "residuals"
-            warnings.warn(
+            warn(
                 f"{of} {grow} with the prediction (rank correlation {rank:.2f}): intervals are too narrow for some "
-                "rows and too wide for others.",
-                UserWarning,
-                stacklevel=5,
+                "rows and too wide for others."
             )
 
     @overload

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +14,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from gramian.data.cells import is_missing
+from gramian.numerals import listed
+from gramian.warning import warn
 
 Array = NDArray[np.float64]
 
@@ -63,7 +64,7 @@ def read_again(estimator: Any, encoding: Any, X: Any) -> Array:
     pairs = zip(encoding.columns, table, strict=True)
     unseen = {column.name: odd for column, new in pairs if (odd := column.unseen(new))}
     if missing or unseen:
-        warnings.warn(TableWarning(missing, unseen), stacklevel=4)
+        warn(TableWarning(missing, unseen))
     return np.asarray(encoding.transform(table))
 
 
@@ -78,9 +79,8 @@ class TableWarning(UserWarning):
 def told_of(missing: list[str], unseen: Mapping[str, Counter[str]]) -> Iterator[str]:
     """Say which columns are missing, and how many rows hold levels that the fit had not seen."""
     if missing:
-        shown = ", ".join(map(repr, missing[:SHOWN])) + (", …" if len(missing) > SHOWN else "")
         what = "1 column that the model uses is" if len(missing) == 1 else f"{len(missing)} columns that it uses are"
-        yield f"{what} missing, and counted as gaps: {shown}"
+        yield f"{what} missing, and counted as gaps: {listed(map(repr, missing), SHOWN)}"
     for name, odd in unseen.items():
         rows, example = odd.total(), min(odd, key=lambda level: (-odd[level], level))
         holds = "1 row holds" if rows == 1 else f"{rows:,} rows hold"
