@@ -3,12 +3,11 @@
 ``from gramian.kernels import *`` imports the kernels, but not the functions (``exp``, ``is_kernel``).
 """
 
-from gramian.kernels.algebra import Product, Scaled, Sum
+from gramian.kernels.algebra import Constant, Product, Scaled, Sum, White
 from gramian.kernels.base import Kernel
 from gramian.kernels.base import kernel as kernel
 from gramian.kernels.categorical import Categorical
 from gramian.kernels.conditional import Multiquadric, ThinPlate
-from gramian.kernels.constant import Constant, White
 from gramian.kernels.deserialize import from_dict as from_dict
 from gramian.kernels.dot import Dot, Linear, Polynomial, Sigmoid
 from gramian.kernels.histograms import AdditiveChi2, Chi2

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from gramian.kernels.adapted import Adapted, remembering
+from gramian.kernels.algebra import Constant, White
 from gramian.kernels.base import Kernel
 from gramian.kernels.conditional import refuse_conditional
-from gramian.kernels.constant import Constant, White
 from gramian.kernels.deserialize import known_kernels, nearest
 from gramian.kernels.dot import Linear, Polynomial, Sigmoid
 from gramian.kernels.histograms import AdditiveChi2, Chi2

@@ -24,8 +24,8 @@ from threadpoolctl import threadpool_info
 import reference_gp as reference
 from gramian.estimators.gp.regressor import GaussianProcessRegressor
 from gramian.kernels import RBF, Constant, Linear, Matern, Precomputed, Sigmoid, Spectrum, White
+from gramian.solvers.gp.hyperparameters import noise_of_repeats
 from gramian.solvers.gp.posterior import exact_posterior
-from gramian.solvers.gp.starts import noise_of_repeats
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::UserWarning")

@@ -43,7 +43,7 @@ from gramian.kernels.tunable import Nested
 from gramian.numerals import listed
 from gramian.progress import Clock, Tick, progress, silent
 from gramian.resources import memory_budget, random_of
-from gramian.solvers.gp.starts import noise_of_repeats
+from gramian.solvers.gp.hyperparameters import noise_of_repeats
 
 Array = NDArray[np.float64]
 LOG = logging.getLogger("gramian")

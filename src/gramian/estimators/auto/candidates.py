@@ -30,9 +30,8 @@ from gramian.kernels.linear_map import Metric
 from gramian.progress import Clock
 from gramian.resources import one_blas_thread, random_of
 from gramian.solvers.gp.evidence import WeightedEvidence, signal_and_noise
-from gramian.solvers.gp.hyperparameters import learn_from_rows
+from gramian.solvers.gp.hyperparameters import learn_from_rows, widened
 from gramian.solvers.gp.metric_learning import Climb, MetricEvidence, Prior, agop_round, climb
-from gramian.solvers.gp.starts import widened
 
 Array = NDArray[np.float64]
 

@@ -36,9 +36,8 @@ from gramian.kernels.resolve import is_precomputed, like_given
 from gramian.kernels.tunable import Nested
 from gramian.progress import Clock, progress
 from gramian.resources import blas_threads
-from gramian.solvers.gp.hyperparameters import Optimum, learn_from_rows, search_random
+from gramian.solvers.gp.hyperparameters import Optimum, learn_from_rows, search_random, widened
 from gramian.solvers.gp.laplace import LaplaceEvidence, LaplacePosterior, logistic_gaussian
-from gramian.solvers.gp.starts import widened
 from gramian.warning import warn
 
 LATENT = 2.0

@@ -37,7 +37,7 @@ from gramian.resources import blas_threads, memory_budget, worker_count
 from gramian.rkhs import Function
 from gramian.solvers.choice import choose_posterior
 from gramian.solvers.gp.evidence import Evidence, LogEvidence, signal_and_noise
-from gramian.solvers.gp.hyperparameters import Optimum, learn_from_rows, search_random
+from gramian.solvers.gp.hyperparameters import Optimum, learn_from_rows, noise_of_repeats, search_random, widened
 from gramian.solvers.gp.posterior import (
     CardPosterior,
     ExactPosterior,
@@ -45,7 +45,6 @@ from gramian.solvers.gp.posterior import (
     exact_posterior,
     projected_posterior,
 )
-from gramian.solvers.gp.starts import noise_of_repeats, widened
 from gramian.solvers.in_features.sparse_gp import CollapsedBound, FeaturePosterior, LandmarkPosterior
 from gramian.solvers.linear.trend import TrendBasis, columns
 from gramian.warning import warn

@@ -18,8 +18,7 @@ from gramian.progress import Clock
 from gramian.resources import memory_budget, worker_count
 from gramian.solvers.choice import Choice
 from gramian.solvers.gp.evidence import signal_and_noise
-from gramian.solvers.gp.hyperparameters import Optimum, learn
-from gramian.solvers.gp.starts import widened
+from gramian.solvers.gp.hyperparameters import Optimum, learn, widened
 from gramian.solvers.in_features.sparse_gp import CollapsedBound, Observations, feature_posterior, landmark_posterior
 
 

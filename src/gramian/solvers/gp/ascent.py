@@ -243,6 +243,7 @@ class Ascent:
         return trial
 
     def at(self, theta: Theta) -> Iterate:
+        """Evaluate the objective."""
         return Iterate(theta, *self.objective(theta))
 
     def lbfgs(self, start: Theta, stop: dict[str, float], stride: float = EXPLORING) -> Iterate:
@@ -266,6 +267,7 @@ class Ascent:
         return Iterate(found.x, -unit * float(found.fun), -unit * np.asarray(found.jac), found.nit >= self.max_iter)
 
     def descend(self, theta: Theta, eval_gradient: bool = True) -> Any:
+        """Return the objective to minimise, by scikit-learn's contract."""
         value, slope = self.objective(np.asarray(theta, dtype=np.float64))
         return (-value, -slope) if eval_gradient else -value
 
@@ -296,6 +298,7 @@ class Ascent:
         return max(self.violation(replace(run, value=value, slope=middle + side * reach)) for side in (-1.0, 1.0))
 
     def certificate(self, best: Iterate) -> Certificate:
+        """Return how far the slope is from zero, and why."""
         violation = self.violation(best)
         if violation <= self.flat:
             violation = self.violation_with_rounding(best)

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.distance import pdist
 
 from gramian.certificates import Certificate
 from gramian.kernels import Kernel
@@ -18,7 +19,7 @@ from gramian.kernels.tunable import FREE
 from gramian.progress import Clock, Tick, silent
 from gramian.resources import random_of, repeatable
 from gramian.solvers.gp.ascent import CHEAP, FINE_AIM, LBFGS_AIM, NEWTON_AIM, Ascent, Objective, Theta
-from gramian.solvers.gp.starts import VARIANCES, data_starts, quiet_starts, widened
+from gramian.solvers.gp.evidence import signal_and_noise
 
 Array = NDArray[np.float64]
 
@@ -36,6 +37,22 @@ FEW, LEAST, PART = 300, 150, 3
 LARGE, SMALL, THIRD = 16_000, 4000, 3
 """Above ``LARGE`` rows, the climb starts at the optimum, with the Hessian, of one in ``THIRD`` rows; and that one at
 those of ``SMALL`` rows."""
+SAMPLE = 500
+"""The median distance is taken over this many rows."""
+CELLS = 10_000_000
+"""At most this many numbers in those rows."""
+MULTIPLES = (0.02, 0.1, 0.5, 1.0, 2.0)
+"""Lengthscales to start at, as multiples of the median distance."""
+VARIANCES = ("factor", "value", "noise")
+"""Parameters in units of y²."""
+LENGTHS = ("lengthscale", "period")
+"""Parameters in units of X."""
+NOISE = 0.1
+"""The noise to start at, as a share of the mean square of y."""
+QUIET = 1e-3
+"""On a plateau, starts are tried with this share of the noise too."""
+REPEATS = 20
+"""Equal rows bound the noise from below if they leave at least this many degrees of freedom."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,10 +116,8 @@ def learn_from_rows(
         near = learn_from_rows(kernel, evidence_of, np.sort(order[:SMALL]), X, size, rng, **rough)
         for fewer, more in pairwise(sorted({SMALL, max(n // THIRD, SMALL), n})):
             assert near.curvature is not None
-            on, curvature = evidence_of(np.sort(order[:more])), near.curvature * (more / fewer)
-            near = learn(
-                kernel.with_theta(near.theta), on, thorough=False, curvature=curvature, curved=more < n, **options
-            )
+            on, guess = evidence_of(np.sort(order[:more])), near.curvature * (more / fewer)
+            near = learn(kernel.with_theta(near.theta), on, thorough=False, curvature=guess, curved=more < n, **options)
         return near
     low, high = widened(kernel, X, size, back=True).bounds.T
     drawn = rng.uniform(low, high, (restarts, low.size))
@@ -143,7 +158,7 @@ def learn(
             starts.append(candidates[1 + int(np.argmax(values[1:]))])
         if own is None and screen is None:
             spare = [candidates[i] for i in np.argsort(values)[::-1]]
-            options["spare"] = [*spare, *quiet_starts(kernel, spare)]
+            options["spare"] = [*spare, *_quiet(kernel, spare)]
 
     def climb(evidence: Callable[..., Any], theta: Theta) -> tuple[float, Theta]:
         at = evidence(kernel.with_theta(theta), gradient=True)
@@ -195,3 +210,98 @@ def maximise(
             best = max(best, climb.best_of(list(spare)), key=lambda run: run.value)
     bend = climb.curvature(best, np.ones(best.theta.size, dtype=bool)) if curved else None
     return Optimum(best.theta, best.value, best.slope, climb.certificate(best), bend)
+
+
+# ---- starts and bounds from the data ---------------------------------------------------------------------------------
+
+
+def data_starts(kernel: Kernel, X: Any, size: float, rng: np.random.RandomState) -> list[Theta]:
+    """List promising starts: the kernel's own theta first, then lengthscales and variances taken from the data.
+
+    A lengthscale common to all inputs starts at 0.02 to 2 median distances; one per input at such multiples of √d
+    deviations of that input. Variances give the prior the size of y², and the noise a tenth of it.
+    """
+    given = kernel.theta
+    starts = [given]
+    typical = _typical_lengthscales(kernel, X, rng)
+    if typical is not None:
+        starts += [np.where(np.isfinite(typical), typical + math.log(multiple), given) for multiple in MULTIPLES]
+    if size > 0:
+        scaled = [_in_units(kernel, start, X, size) for start in starts]
+        starts = scaled if np.array_equal(scaled[0], given) else [given, *scaled]
+    return [np.clip(start, *kernel.bounds.T) for start in starts]
+
+
+def _quiet(kernel: Kernel, starts: list[Theta]) -> list[Theta]:
+    """The same starts with less noise; none if the kernel has no noise to learn."""
+    step = np.where(_names(kernel) == "noise", math.log(QUIET), 0.0)
+    return [np.clip(start + step, *kernel.bounds.T) for start in starts] if step.any() else []
+
+
+def _names(kernel: Kernel) -> NDArray[np.str_]:
+    """The name of the parameter of each entry of theta, without the path to it."""
+    return np.array([p.name.rpartition(".")[2] for p in kernel.all_parameters() if p.free for _ in p.values])
+
+
+def _in_units(kernel: Kernel, theta: Theta, X: Any, size: float) -> Theta:
+    """Theta with variances that give the prior the size of y², and the noise a tenth of it."""
+    names = _names(kernel)
+    prior = float(np.mean(signal_and_noise(kernel.with_theta(theta))[0].diag(X)))
+    shift = math.log(size / prior) if prior > 0 else 0.0
+    theta = np.where(np.isin(names, VARIANCES), theta + shift, theta)
+    return np.where(names == "noise", math.log(NOISE * size), theta)
+
+
+def _typical_lengthscales(kernel: Kernel, X: Any, rng: np.random.RandomState) -> Theta | None:
+    """Logs of lengthscales from the spread of the rows, nan for other parameters; None if the rows are not vectors."""
+    free = [p for p in kernel.all_parameters() if p.free]
+    vectors = getattr(X, "ndim", 0) == 2 and X.dtype.kind in "fiu"
+    if not vectors or not any(p.name.endswith("lengthscale") for p in free):
+        return None
+    count = min(SAMPLE, X.shape[0], max(CELLS // X.shape[1], 2))
+    rows = X[rng.choice(X.shape[0], count, replace=False)]
+    rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)
+    distances = pdist(rows)
+    distances = distances[distances > 0]
+    if distances.size == 0:
+        return None
+    spread = rows.std(axis=0)
+    each = np.log(math.sqrt(spread.size) * np.where(spread > 0, spread, 1.0))
+    typical = [np.full(p.values.size, np.nan) for p in free]
+    for p, values in zip(free, typical, strict=True):
+        if p.name.endswith("lengthscale") and not isinstance(p.value, tuple):
+            values[:] = math.log(float(np.median(distances)))
+        elif p.name.endswith("lengthscale") and values.size == each.size:
+            values[:] = each
+    return np.concatenate(typical)
+
+
+def widened(kernel: Kernel, X: Any, size: float, *, back: bool = False) -> Kernel:
+    """Return the kernel with its default bounds widened by the spread of the rows and the size of y²."""
+    spread = float(np.sqrt(np.sum(np.var(X, axis=0)))) if _numbers(X) else 1.0
+    units = {VARIANCES: size, LENGTHS: 1.0 if 1e-3 <= spread <= 1e3 else spread}
+    changes = {}
+    for names, unit in units.items():
+        factor = unit if 0.0 < unit < math.inf else 1.0
+        wide = (FREE[0] * min(factor, 1.0), FREE[1] * max(factor, 1.0))
+        old, new = (wide, FREE) if back else (FREE, wide)
+        for p in kernel.all_parameters():
+            if p.bounds == old and p.name.endswith(names) and np.all((p.values >= new[0]) & (p.values <= new[1])):
+                changes[f"{p.name}_bounds"] = new
+    return kernel.with_fields(changes)
+
+
+def noise_of_repeats(X: Any, Y: Array) -> float:
+    """Return a lower bound of the noise, from equal rows with different targets: Y (n, t)."""
+    if not _numbers(X):
+        return 0.0
+    _, group, count = np.unique(X, axis=0, return_inverse=True, return_counts=True)
+    group, freedom = group.ravel(), (Y.shape[0] - count.size) * Y.shape[1]
+    if freedom < REPEATS:
+        return 0.0
+    means = np.stack([np.bincount(group, y) / count for y in Y.T], axis=1)
+    return float(np.sum((Y - means[group]) ** 2)) / freedom * (1.0 - 2.0 * math.sqrt(2.0 / freedom))
+
+
+def _numbers(X: Any) -> bool:
+    return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "f" and X.size > 0
