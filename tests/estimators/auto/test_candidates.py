@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gramian.estimators.auto.candidates import MACHINES, Candidate, Means, behind_map, candidates, fit, metrics
+from gramian.estimators.auto.candidates import MACHINES, Candidate, candidates, metrics
 from gramian.estimators.auto.columns import encode
 from gramian.estimators.auto.encoders import NumberColumn
+from gramian.estimators.auto.fits import Resources, behind_map, fit
 from gramian.estimators.auto.metrics import metric_of
 from gramian.estimators.auto.regressor import AutoKernelRegressor
 from gramian.estimators.auto.response import Numbers
@@ -121,12 +122,12 @@ def test_a_metric_finds_the_direction(way):
     kernel = 1.0 * RBF([1.0, 1.0, 5.0]) + NOISY
     made = metrics(leader, kernel, 3, classes=False)[way]
     rows = np.arange(100)
-    (found,) = fit(made, response, Z, rows, None, Means(10**8, 1, 0))
+    (found,) = fit(made, response, Z, rows, None, Resources(10**8, 1, 0))
     values, axes = np.linalg.eigh(behind_map(found.kernel, 3)[1].L @ behind_map(found.kernel, 3)[1].L.T)
     assert values[-1] > 5 * values[-2]
     np.testing.assert_allclose(np.abs(axes[:, -1]), np.r_[np.sqrt(0.5), np.sqrt(0.5), 0.0], atol=0.1)
-    (more,) = fit(made, response, Z, np.arange(120), found.kernel, Means(10**8, 1, 0))
+    (more,) = fit(made, response, Z, np.arange(120), found.kernel, Resources(10**8, 1, 0))
     error = more.model.predict(Z[120:]).ravel() - response.targets[120:, 0]
     assert np.sqrt(np.mean(error**2)) < 0.25
-    (noisy,) = fit(made, response, Z, rows, None, Means(10**8, 1, 0, least_noise=0.3))
+    (noisy,) = fit(made, response, Z, rows, None, Resources(10**8, 1, 0, least_noise=0.3))
     assert noisy.settings["noise"] >= 0.299

@@ -7,8 +7,8 @@ import gramian
 from gramian import AutoKernelClassifier, AutoKernelRegressor
 from gramian.estimators.auto import forest as module
 from gramian.estimators.auto.base import fit_by_clock
-from gramian.estimators.auto.candidates import Means
 from gramian.estimators.auto.columns import encode
+from gramian.estimators.auto.fits import Resources
 from gramian.estimators.auto.forest import FOLDS, SETTINGS, Trees, add_trees, grow_forest, joined, level_codes
 from gramian.estimators.auto.metrics import CLASSES, NUMBERS
 from gramian.estimators.auto.response import Classes, Numbers
@@ -17,7 +17,7 @@ from gramian.estimators.auto.scaling import fit_scaling
 from gramian.estimators.auto.tables import array_columns
 from gramian.progress import Clock
 
-MEANS = Means(10**9, 1, 0)
+MEANS = Resources(10**9, 1, 0)
 
 
 @pytest.fixture(autouse=True)
@@ -168,14 +168,14 @@ def test_few_rows_many_classes_and_no_time_give_no_forest(rng):
     assert made(Z[:900], Numbers(y[:900])) is None
     assert made(Z, Classes(np.arange(1500) % 20, 20, CLASSES["error"])) is None
     assert made(Z, Numbers(y), limit=1e-3) is None
-    late = Means(10**9, 1, 0, clock=Clock(1e-9))
+    late = Resources(10**9, 1, 0, clock=Clock(1e-9))
     assert made(Z, Numbers(y), means=late) is None
 
 
 def test_constant_columns_and_the_same_seed(rng):
     Z, y = steps(rng)
     Z[:, 3] = 1.0
-    a, b = (made(Z, Numbers(y), means=Means(10**9, jobs, 0)) for jobs in (1, 2))
+    a, b = (made(Z, Numbers(y), means=Resources(10**9, jobs, 0)) for jobs in (1, 2))
     np.testing.assert_array_equal(a.transform(Z), b.transform(Z))
     assert not np.any(a.columns == 3)
     blank = np.ones((1500, 1))

@@ -9,8 +9,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from gramian.estimators.auto import candidates, plans
-from gramian.estimators.auto.candidates import MACHINES, Means
+from gramian.estimators.auto import fits, plans
+from gramian.estimators.auto.candidates import MACHINES
+from gramian.estimators.auto.fits import Resources
 from gramian.estimators.auto.plans import Effort, Planner, efforts
 from gramian.kernels import RBF
 from gramian.progress import Clock
@@ -91,13 +92,13 @@ def test_one_thread_where_others_use_the_cores(all_threads, one, busy, monkeypat
     monkeypatch.setattr(plans, "_seconds_of_product", lambda: next(taken))
     nominal = plans.choice.nominal_seconds(2.0 * plans.PROBE**3)
     assert plans.measured_pace() == ((one if busy else all_threads) / nominal, busy)
-    means = replace(Means(10**9, None, 0), busy=busy)
+    means = replace(Resources(10**9, None, 0), busy=busy)
     assert means.few_threads(10_000)[0].n_jobs == (1 if busy else None)
     assert means.few_threads(100)[0].n_jobs == 1
 
 
 def test_nothing_is_measured_without_a_time_limit(monkeypatch):
-    monkeypatch.setattr(candidates, "measured_pace", lambda: (7.0, True))
-    timed, free = (Means(10**9, None, 0, clock=Clock(limit)) for limit in (60.0, None))
+    monkeypatch.setattr(fits, "measured_pace", lambda: (7.0, True))
+    timed, free = (Resources(10**9, None, 0, clock=Clock(limit)) for limit in (60.0, None))
     assert timed.measured(10_000).pace == 7.0
     assert timed.measured(100).pace == free.measured(10_000).pace == 1.0

@@ -73,9 +73,9 @@ def test_what_would_overrun_is_cut_and_the_model_says_so(rows, make, way):
     X, y = rows
     y = y > 1.0 if make is AutoKernelClassifier else y
     winner = make(None, **PROCESS)._searched(Given(X, y), Clock())[1].winners[0]
-    late, planner = replace(winner.means, clock=Clock(1.0, pace=1e12)), winner.planner
-    short = replace(winner, means=late, planner=replace(planner, limit=1.0, sizes=SMALL))
-    last = refit(short, planned(way))
+    late, planner = replace(winner.resources, clock=Clock(1.0, pace=1e12)), winner.planner
+    short = replace(winner, resources=late, planner=replace(planner, limit=1.0, sizes=SMALL))
+    last = refit(replace(short, way=planned(way)))
     said = {"exact": "time_limit stopped an exact fit; ", "pcg": "time_limit stopped an iteration over all rows; "}
     assert last.note.startswith(said.get(way, "nystroem: as the test asks"))
     assert winner.response.judge(last.held, last.rows, [np.arange(100)]).score < 0.3

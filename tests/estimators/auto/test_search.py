@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from sklearn.preprocessing import FunctionTransformer
 
-from gramian.estimators.auto.candidates import Candidate, Means
+from gramian.estimators.auto.candidates import Candidate
+from gramian.estimators.auto.fits import Resources
 from gramian.estimators.auto.ladder import larger, rungs
 from gramian.estimators.auto.plans import Planner, Sizes
 from gramian.estimators.auto.response import Classes, Numbers
@@ -55,7 +56,7 @@ def test_the_best_are_judged_again_on_many_rows_with_what_they_learned(rng):
     assert larger(response, 4300, 5, 0, 8 * sizes.many**2 - 1, sizes) is None
     (step,), many = rungs(response, 4300, 5, 0, sizes)[:1], larger(response, 4300, 5, 0, 10**9, sizes)
     assert not set(many.splits[0][0]) & set(many.splits[0][1])
-    means, planner = Means(10**8, 1, 0), Planner(4300, 1, 10**8, sizes=sizes)
+    means, planner = Resources(10**8, 1, 0), Planner(4300, 1, 10**8, sizes=sizes)
     rows = {"standard": ScaledRows(X, FunctionTransformer())}
     group = [Candidate(f"gp, {i}", "gp", "standard", (1.0 * RBF(scale),)) for i, scale in enumerate((0.5, 1.0, 2.0))]
     before, ranked = (
@@ -78,7 +79,7 @@ def test_the_best_without_a_forest_is_judged_on_many_rows_too(rng, monkeypatch):
     kinds = ("forest", "forest", "forest", "standard")
     group = [Candidate(f"gp, {i}, {kind}", "gp", kind, (1.0 * RBF(1.0 + i),)) for i, kind in enumerate(kinds)]
     search = Search(
-        response, rows, ["gp"], Means(10**8, 1, 0), Planner(1000, 1, 10**8, sizes=sizes), lambda *seen: None
+        response, rows, ["gp"], Resources(10**8, 1, 0), Planner(1000, 1, 10**8, sizes=sizes), lambda *seen: None
     )
     ranked = search.run(group, [step], many)
     assert sorted(f.candidate.scaling for f in ranked if f.rung is many) == ["forest", "forest", "standard"]

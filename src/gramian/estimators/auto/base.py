@@ -18,10 +18,11 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted
 
 from gramian.data.blocks import Blocks, as_blocks, is_blocks
-from gramian.estimators.auto.candidates import Means, awaken, candidates, checked_machines
+from gramian.estimators.auto.candidates import candidates, checked_machines
 from gramian.estimators.auto.columns import checked_words, encode
 from gramian.estimators.auto.encoders import Category, LevelMeans
 from gramian.estimators.auto.explain import explained
+from gramian.estimators.auto.fits import Resources, awaken
 from gramian.estimators.auto.forest import grow_forest
 from gramian.estimators.auto.ladder import larger, rungs
 from gramian.estimators.auto.leaderboard import TOO_SLOW, WINNER, Leaderboard
@@ -106,33 +107,24 @@ class AutoKernel(Nested, BaseEstimator):
 
     # ---- fit ----------------------------------------------------------------------------------------------------
 
-    def _fit(
-        self,
-        X: Any,
-        y: Any,
-        clock: Clock | None = None,
-        way: Plan | None = None,
-        *,
-        sample_weight: Any = None,
-        groups: Any = None,
-    ) -> Self:
-        """Search, on a sample where rows come by blocks, and fit the winner to all rows."""
+    def _fit(self, X: Any, y: Any, clock: Clock | None = None, way: Plan | None = None, **beside: Any) -> Self:
+        """Search, on a sample where rows come by blocks, and fit the winner to all rows; ``beside`` as in ``fit``."""
         with restored_on_failure(self):
             blocks = None
             if is_blocks(X):
-                if sample_weight is not None or groups is not None or not isinstance(self.cv, Integral):
+                if any(each is not None for each in beside.values()) or not isinstance(self.cv, Integral):
                     raise ValueError("rows in blocks take no sample_weight and no groups, and cv must be a number.")
                 X, y, blocks = self._sampled(as_blocks(X, y))
-            given = Given(X, y, sample_weight, groups, blocks is not None)
+            given = Given(X, y, sampled=blocks is not None, **beside)
             clock = clock or Clock(self.time_limit)
             search, team = self._searched(given, clock, alone=bool(blocks or way))
             winner = team.winners[0]
             self._seen(silent, clock, search.leaderboard, "the winner on all rows")
             if blocks is None:
-                last = refit(winner, way or team.ways[0])
+                last = refit(winner if way is None else replace(winner, way=way))
             else:
                 last = refit_over_passes(winner, blocks, getattr(self, "classes_", None))
-            self._keep(search, team, [last, *refit_others(team.others)])
+            self._keep(search, team, [last, *refit_others(team.winners[1:])])
             if blocks is not None:  # those outputs are of rows that the last fit has seen
                 del self._held_hashes, self._held_out
         warn_unless_converged(self.certificate_, self)
@@ -171,12 +163,12 @@ class AutoKernel(Nested, BaseEstimator):
         by_means = given.groups is None and isinstance(cv, Integral)
         read = partial(self._read, table, words, by_means)
         encoding, Z, scalings, scaled = read(response)
-        means = self._means(Z, response, clock)
+        resources = self._resources(Z, response, clock)
         kernel = None if self.kernel is None else resolve(self.kernel, Z)
-        asked = splits_asked_for(cv, response.codes, n, given.groups, means.seed)
-        steps = rungs(response, n, cv, means.seed, self._sizes, self.time_limit, asked)
+        asked = splits_asked_for(cv, response.codes, n, given.groups, resources.seed)
+        steps = rungs(response, n, cv, resources.seed, self._sizes, self.time_limit, asked)
         if not given.sampled:
-            rescaled = self._rescaled(response, partial(cheap_score, scaled["standard"], steps[0], means))
+            rescaled = self._rescaled(response, partial(cheap_score, scaled["standard"], steps[0], resources))
             if rescaled is not response and encoding.places(LevelMeans):
                 encoding, Z, scalings, scaled = read(rescaled)
             response = rescaled
@@ -186,16 +178,16 @@ class AutoKernel(Nested, BaseEstimator):
         levels = bool(encoding.places(Category, LevelMeans))
         if levels and by_means and kernel is None and not given.sampled and "gp" in machines:
             self._seen(silent, clock, Leaderboard((), response.scorer.name), "a forest on all rows")
-            forest, grown = grow_forest(scalings["standard"], encoding, Z, response, self.time_limit, means)
+            forest, grown = grow_forest(scalings["standard"], encoding, Z, response, self.time_limit, resources)
             if forest is not None:
                 scalings[FOREST], scaled[FOREST] = forest, ScaledRows(Z, forest)
         classes, limit = isinstance(response, Classes), math.inf if self.time_limit is None else self.time_limit
-        speed = device_speed(means.device, Z)
-        planner = Planner(n, response.targets.shape[1], means.memory, limit, classes, self._sizes, speed)
+        speed = device_speed(resources.device, Z)
+        planner = Planner(n, response.targets.shape[1], resources.memory, limit, classes, self._sizes, speed)
         with progress(self.verbose, type(self).__name__) as tick:
-            search = Search(response, scaled, machines, means, planner, partial(self._seen, tick, clock), grown)
+            search = Search(response, scaled, machines, resources, planner, partial(self._seen, tick, clock), grown)
             count = response.targets.shape[1] if classes else 0
-            many = None if asked is not None else larger(response, n, cv, means.seed, means.memory, self._sizes)
+            many = None if asked is not None else larger(response, n, cv, resources.seed, resources.memory, self._sizes)
             more = response.targets.shape[1] if FOREST in scalings else 0
             ranked = search.run(candidates(encoding, n, machines, kernel, count, tuple(scalings), more), steps, many)
         # A linear model wins where it is the best, not where those before it are too slow.
@@ -204,12 +196,12 @@ class AutoKernel(Nested, BaseEstimator):
         for better in ranked[: ranked.index(best)]:
             search.mark(better, TOO_SLOW)
         offered = [best, *(f for f in ranked if f is not best and f.rung is best.rung)]
-        means = means.measured(n)
+        resources = resources.measured(n)
         winners = []
         for found in offered[: 1 if alone else OFFERED]:
             source = search.source_of(found)
             rows = (encoding, scalings[found.candidate.scaling], Z)
-            winners.append(Winner(found, source, response, *rows, means, planner, source.kernels[0]))
+            winners.append(Winner(found, source, response, *rows, resources, planner, source.kernels[0]))
         return search, chosen(search, winners, planner)
 
     def _read(self, table: list[Column], words: dict[str, str], means: bool, response: Response) -> Any:
@@ -247,7 +239,7 @@ class AutoKernel(Nested, BaseEstimator):
         equal = weights.size == 0 or np.ptp(weights) == 0.0
         return cv, table, replace(given, sample_weight=None if equal else weights / weights.mean(), groups=groups)
 
-    def _means(self, Z: Array, response: Response, clock: Clock) -> Means:
+    def _resources(self, Z: Array, response: Response, clock: Clock) -> Resources:
         seed = int(random_of(self.random_state).randint(2**31 - 1))
         memory = memory_budget(self.memory)
         if self.memory is None:
@@ -256,7 +248,7 @@ class AutoKernel(Nested, BaseEstimator):
         device = None if device_for(self.device, Z) is None else "auto"  # where a kernel has no GPU code: here
         if device is not None:
             awaken(Z.shape[1], response.targets.shape[1], device)
-        return Means(memory, self.n_jobs, seed, noise_of_repeats(Z[some], response.targets[some]), clock, device)
+        return Resources(memory, self.n_jobs, seed, noise_of_repeats(Z[some], response.targets[some]), clock, device)
 
     def _seen(self, tick: Tick, clock: Clock, board: Leaderboard, doing: str) -> None:
         """Show a step on the progress bar, in the log and to the observer."""

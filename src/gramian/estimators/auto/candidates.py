@@ -1,37 +1,22 @@
-"""Candidates of the search: machines, kernels and scalings, the most promising first, and how each is fitted."""
+"""Candidates of the search: machines, kernels and scalings, the most promising first."""
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.certificates import Certificate, certify
 from gramian.estimators.auto.columns import Encoding
 from gramian.estimators.auto.encoders import Text
-from gramian.estimators.auto.plans import ONE_THREAD, PCG_TOL, RIDGE_ROWS, measured_pace
-from gramian.estimators.auto.response import PAIRS, Classes, Response
 from gramian.estimators.auto.scaling import FOREST, SCALINGS
-from gramian.estimators.gp.regressor import GaussianProcessRegressor
-from gramian.estimators.machine.classifier import KernelMachineClassifier
-from gramian.estimators.ridge import KernelRidge
-from gramian.estimators.svm import svm_path
-from gramian.features.nystrom import Nystroem
-from gramian.features.polynomial import PolynomialMap
-from gramian.kernels import RBF, Kernel, Laplace, Linear, Matern, PowerExponential, Scaled, White
+from gramian.kernels import RBF, Kernel, Laplace, Linear, Matern, PowerExponential, Scaled
 from gramian.kernels.linear_map import Metric
-from gramian.progress import Clock
-from gramian.resources import one_blas_thread, random_of
-from gramian.solvers.gp.evidence import WeightedEvidence, signal_and_noise
-from gramian.solvers.gp.hyperparameters import learn_from_rows, widened
-from gramian.solvers.gp.metric_learning import Climb, MetricEvidence, Prior, agop_round, climb
+from gramian.solvers.gp.evidence import signal_and_noise
 
 Array = NDArray[np.float64]
 
@@ -114,40 +99,10 @@ METRICS = {"evidence": 0.0, "AGOP": 0.5, "AGOP squared": 1.0}
 """Ways to learn a metric, and the power that the average gradient outer product is raised to."""
 CLASSES_METRICS = ("AGOP",)
 """For classes the evidence overfits a metric."""
+NOISE = 0.1
+"""Initial variance of the noise, in units of the targets' variance."""
 METRIC_INPUTS = 40
 """With at most this many inputs a metric is learned: it has their square as entries."""
-CLIMB, SETTLE, ROUNDS = (45, 15), 20, (3, 1)
-"""Steps over the entries of a metric, at first and on more rows; steps over scale and variances; rounds of AGOP."""
-METRIC_SLOPE = 0.01
-"""A metric is learned where the slope of the evidence, for each row, is below this."""
-NOISE, MOST_NOISE = 0.1, 10.0
-"""Initial and largest variance of the noise, in units of the targets' variance."""
-MORE = 10.0
-"""On more rows a metric starts with at most this many times its noise."""
-EVIDENCE_TOL = 1e-4
-"""The search for hyperparameters ends where no slope of the evidence exceeds the root of this."""
-STEPS = (60, 20)
-"""Steps of that search, at first and on more rows."""
-CONDITION_STEPS = 100
-"""Conjugate gradient steps where a process is judged on many rows."""
-LINEAR_COSTS = (0.03, 1.0, 30.0)
-"""C of a linear model of classes, for columns of deviation one."""
-COSTS = (1.0, 10.0, 100.0)
-"""C of a support vector machine, for k(x, x) = 1."""
-STRENGTHS = (1e-3, 1e-5)
-"""lam of a kernel machine, for k(x, x) = 1."""
-MOMENT = 0.1
-"""Least seconds of a fit."""
-AWAKE = 64
-"""Rows of the fits that warm up a GPU."""
-DIAGONAL = 200
-"""Rows whose k(x, x) is averaged."""
-TUBE = 0.5
-"""Half width of the tube of SVR, in deviations of the noise."""
-TOLERANCES = {"svm": 1e-2, "machine": 1e-3}
-"""Tolerances of the solvers while candidates are compared."""
-quiet = partial(warnings.catch_warnings, action="ignore")
-"""Suppresses warnings: the certificate of a trial says the same."""
 
 
 @dataclass(frozen=True)
@@ -252,7 +207,7 @@ def derived(machines: Sequence[str], leaders: Sequence[Candidate]) -> list[Candi
 
 def metrics(c: Candidate, learned: Kernel, d: int, *, classes: bool) -> list[Candidate]:
     """Return processes that learn a metric of d columns, starting from a process with a radial kernel."""
-    if not 2 <= d <= METRIC_INPUTS or c.metric or c.name.endswith(GIVEN) or _radial(learned) is None:
+    if not 2 <= d <= METRIC_INPUTS or c.metric or c.name.endswith(GIVEN) or radial_part(learned) is None:
         return []
     start = f"{c.name.removeprefix('gp, ').removesuffix(f', {c.scaling}')}"
     return [
@@ -261,22 +216,11 @@ def metrics(c: Candidate, learned: Kernel, d: int, *, classes: bool) -> list[Can
     ]
 
 
-def _radial(kernel: Kernel) -> Any:
-    """The radial kernel of all columns that a process has a multiple of; None where its kernel is another."""
+def radial_part(kernel: Kernel) -> Any:
+    """Return the radial kernel of all columns that a process has a multiple of; None where its kernel is another."""
     signal = signal_and_noise(kernel)[0]
     inner = signal.kernel if isinstance(signal, Scaled) else None
     return inner if isinstance(inner, RBF | Matern | Metric) else None
-
-
-def behind_map(kernel: Kernel, d: int) -> tuple[Kernel, Prior]:
-    """Split the kernel of a process into a radial one of lengthscale one, and the map, variance and noise around it."""
-    signal: Any
-    signal, noise = signal_and_noise(kernel)
-    inner = _radial(kernel)
-    if isinstance(inner, Metric):
-        return inner.kernel, Prior(np.asarray(inner.L), float(signal.factor), noise)
-    base = RBF(1.0) if isinstance(inner, RBF) else Matern(1.0, nu=inner.nu)
-    return base, Prior(np.diag(1.0 / np.broadcast_to(inner.lengthscale, d)), float(signal.factor), noise)
 
 
 # ---- kernels ----------------------------------------------------------------------------------------------------
@@ -304,208 +248,3 @@ def _prior(
     if texts:
         terms.append((1.0 * Linear()).on(*texts) if scaled else Linear().on(*texts))
     return sum(terms[1:], terms[0])
-
-
-# ---- fits ---------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Means:
-    """Resources of a fit."""
-
-    memory: int  # Bytes
-    n_jobs: int | None  # Threads
-    seed: int  # Of everything random
-    least_noise: float = 0.0  # Variance of the targets of equal rows: no process learns less noise
-    clock: Clock = field(default_factory=Clock)  # When to be done
-    device: str | None = None  # ``"auto"`` where a GPU is used
-    pace: float = 1.0  # Seconds that a nominal second takes on this machine now
-    busy: bool = False  # Whether other programs use the cores, so that one thread is faster than several
-
-    def measured(self, rows: int) -> Means:
-        """Return the same with pace and busy as they are now, if there is a time limit and more than a few rows."""
-        if rows <= ONE_THREAD or self.device is not None or self.clock.max_time is None:
-            return self
-        pace, busy = measured_pace()
-        return replace(self, pace=pace, busy=busy)
-
-    def few_threads(self, rows: int) -> tuple[Means, AbstractContextManager[None]]:
-        """Return the resources for a fit to some rows, with the limit on BLAS to make it under."""
-        one = self.busy or rows <= ONE_THREAD
-        return (replace(self, n_jobs=1), one_blas_thread()) if one else (self, nullcontext())
-
-    @property
-    def nominal_left(self) -> float:
-        """Nominal seconds until the time is up."""
-        return max(self.clock.left, 0.0) / self.pace
-
-    def common(self, *, timed: bool = True) -> dict[str, Any]:
-        """Return the parameters that every machine has; with ``timed``, max_time is what the clock leaves."""
-        limited = timed and self.clock.max_time is not None
-        left = max(self.clock.left, MOMENT / self.clock.pace) if limited else None
-        return {"memory": self.memory, "n_jobs": self.n_jobs, "max_time": left, "device": self.device}
-
-
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """A machine that has been fitted."""
-
-    model: Any
-    kernel: Kernel  # With what was learned, the noise of a process included
-    settings: dict[str, Any]  # Plain values that, with the kernel, would make it again
-    certificate: Certificate  # Of the fit
-
-
-def fit(c: Candidate, response: Response, Z: Any, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
-    """Fit a candidate to some rows, once for each of its settings: Z (n, d)."""
-    means, threads = means.few_threads(rows.size)
-    with quiet(), threads:
-        make = _metric if c.metric else {"gp": _process, "ridge": _ridge, LINEAR: _linear}.get(c.machine, _other)
-        return make(c, response, Z[rows], rows, given, means)
-
-
-def awaken(inputs: int, targets: int, device: str) -> None:
-    """Warm up a GPU, so that the first trials are not timed with its start."""
-    rng = np.random.default_rng(0)
-    Z, Y, one = rng.standard_normal((AWAKE, inputs)), rng.standard_normal((AWAKE, targets)), np.ones(inputs)
-    with quiet():
-        for kernel in (1.0 * Matern(one, nu=1.5) + Linear(), 1.0 * PowerExponential(one, p=1.5, q=1.0)):
-            gp = GaussianProcessRegressor(kernel + White(0.1), optimizer=None, solver="cholesky", device=device)
-            gp.fit(Z, Y).predict(Z, return_std=True)
-            gp.log_marginal_likelihood(gp.kernel_.theta, eval_gradient=True)
-        KernelRidge("loo", kernel=RBF(1.0), device=device).fit(Z, Y)
-
-
-def unit(kernel: Kernel, Z: Array) -> tuple[Kernel, float, float]:
-    """Split a process's kernel into one with k(x, x) about one, its variance, and that of the noise: Z (n, d)."""
-    signal, noise = signal_and_noise(kernel)
-    inner, factor = (signal.kernel, float(signal.factor)) if isinstance(signal, Scaled) else (signal, 1.0)
-    size = float(np.mean(inner.diag(Z[:DIAGONAL]))) or 1.0
-    return inner if math.isclose(size, 1.0) else (1.0 / size) * inner, factor * size, noise
-
-
-def _process(c: Candidate, response: Response, Z: Array, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
-    least = max(response.least_noise, means.least_noise)
-    signal, noise = (c.kernels[0], NOISE) if given is None else signal_and_noise(given)
-    # With more rows than it was learned from, very small noise is a bad start of the search.
-    prior = signal + White(max(noise, NOISE, least), (least, MOST_NOISE))
-    options: Any = {"start": "data" if given is None else "given", "tol": EVIDENCE_TOL}
-    options["max_iter"] = STEPS[given is not None]
-    targets, weights = response.targets[rows], response.weights_of(rows)
-    if weights is not None:
-        return [_weighted_process(prior, Z, targets, weights, means, **options)]
-    options |= {"evidence": "full", "random_state": means.seed, **means.common()}
-    model = GaussianProcessRegressor(prior, alpha=1e-10, **options).fit(Z, targets)
-    return [Fitted(model, model.kernel_, {"noise": float(model.noise_)}, model.certificate_)]
-
-
-def condition(response: Response, Z: Any, rows: Any, kernel: Kernel, means: Means) -> list[Fitted]:
-    """Fit the mean of a process to some rows, its kernel being known; by conjugate gradients where rows are many."""
-    signal, noise = signal_and_noise(kernel)
-    means, threads = means.few_threads(rows.size)
-    options: Any = {"tol": PCG_TOL, "max_iter": CONDITION_STEPS, "random_state": means.seed, **means.common()}
-    with quiet(), threads:
-        model = KernelRidge(noise, kernel=signal, **options)
-        model.fit(Z[rows], response.targets[rows], response.weights_of(rows))
-    return [Fitted(model, kernel, {"noise": noise}, model.certificate_)]
-
-
-def _weighted_process(prior: Kernel, Z: Array, Y: Array, weights: Array, means: Means, **options: Any) -> Fitted:
-    """A process with weighted rows, as a ridge with its kernel and noise."""
-    size, rng = float(np.mean(Y**2)), random_of(means.seed)
-    prior = widened(prior, Z, size)
-
-    def evidence_of(index: NDArray[np.intp]) -> WeightedEvidence:
-        return WeightedEvidence(Z[index], Y[index], weights[index], means.memory, means.n_jobs, means.device)
-
-    options |= {"optimizer": "fmin_l_bfgs_b", "clock": Clock(means.common()["max_time"])}
-    learned = learn_from_rows(prior, evidence_of, np.arange(Y.shape[0]), Z, size, rng, **options)
-    kernel = widened(prior.with_theta(learned.theta), Z, size, back=True)
-    signal, noise = signal_and_noise(kernel)
-    model = KernelRidge(noise, kernel=signal, **means.common()).fit(Z, Y, weights)
-    return Fitted(model, kernel, {"noise": noise}, learned.certified(model.certificate_))
-
-
-def _metric(c: Candidate, response: Response, Z: Array, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
-    """A process with a learned metric, which starts at the lengthscales of another."""
-    base, start = behind_map(c.kernels[0] if given is None else given, Z.shape[1])
-    least, clock = max(response.least_noise, means.least_noise), means.common()["max_time"]
-    # As in ``_process``, more rows start with more noise, but not with so much that reducing it takes all steps.
-    start = replace(start, noise=max(start.noise, least, 0.0 if given is None else min(NOISE, MORE * start.noise)))
-    weights = response.weights_of(rows)
-    counts = np.ones(rows.size) if weights is None else weights
-    evidence = MetricEvidence(base, Z, response.targets[rows], counts, means.memory, means.n_jobs)
-    found = _learned_map(evidence, start, c.metric, given is not None, Clock(clock), (least, MOST_NOISE))
-    kernel = found.prior.kernel(base) + White(found.prior.noise)
-    model = KernelRidge(found.prior.noise, kernel=found.prior.kernel(base), **means.common())
-    model.fit(Z, response.targets[rows], weights)
-    why = "the evidence still rises with the metric; allow more time."
-    done: Any = {"iterations": found.iterations, "seconds": model.certificate_.seconds, "primal": found.value}
-    proof = certify("evidence", found.slope, METRIC_SLOPE, why, **done)
-    return [Fitted(model, kernel, {"noise": found.prior.noise}, proof)]
-
-
-def _learned_map(
-    evidence: MetricEvidence, start: Prior, method: str, again: bool, clock: Clock, noises: tuple[float, float]
-) -> Climb:
-    options: Any = {"clock": clock, "noises": noises}
-    if method == "evidence":
-        return climb(evidence, start, "entries", max_iter=CLIMB[again], **options)
-    found = climb(evidence, start, "scale", max_iter=SETTLE, **options) if again else Climb(start, 0.0, 0.0, 0)
-    for _ in range(ROUNDS[again]):
-        turned = agop_round(evidence, found.prior, METRICS[method], None)
-        found = climb(evidence, turned, "scale", max_iter=SETTLE, **options)
-    return found
-
-
-def _ridge(c: Candidate, response: Response, Z: Array, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
-    """The lengthscale and the ridge of the least leave-one-out error; one Gram matrix serves all ridges."""
-    landmarks = None if rows.size <= RIDGE_ROWS else Nystroem(n_components=RIDGE_ROWS, selection="uniform")
-    models = []
-    for kernel in c.kernels:
-        model = KernelRidge("loo", kernel=kernel, approximation=landmarks, random_state=means.seed, **means.common())
-        models.append(model.fit(Z, response.targets[rows], response.weights_of(rows)))
-    best = min(models, key=lambda m: float(np.sum(np.min(np.atleast_2d(m.loo_path_.T), axis=1))))
-    alpha = float(np.exp(np.mean(np.log(best.alpha_))))
-    return [Fitted(best, best.kernel_, {"alpha": alpha}, best.certificate_)]
-
-
-def linear_model(classes: bool, n: int, means: Means, settings: dict[str, Any], **options: Any) -> Any:
-    """Return a linear model of n rows, unfitted: a ridge chosen by leave-one-out, or logistic regression."""
-    options |= {"approximation": PolynomialMap(1), **means.common(), "device": None}
-    if classes:
-        return KernelMachineClassifier(lam=1.0 / (n * settings["C"]), **options)
-    return KernelRidge(settings.get("alpha", "loo"), **options)
-
-
-def _linear(c: Candidate, response: Response, Z: Array, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
-    """Linear functions of the columns: numbers by least squares, classes by the logistic loss."""
-    weights, classes, found = response.weights_of(rows), isinstance(response, Classes), []
-    targets = response.labels[rows] if classes else response.targets[rows]
-    for settings in [{"C": C} for C in LINEAR_COSTS] if classes else [{}]:
-        options = {"tol": TOLERANCES["machine"]} if classes else {}
-        model = linear_model(classes, rows.size, means, settings, **options).fit(Z, targets, weights)
-        settings = settings or {"alpha": float(model.alpha_[0])}
-        found.append(Fitted(model, model.kernel_, settings, model.certificate_))
-    return found
-
-
-def _other(c: Candidate, response: Response, Z: Array, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
-    """Support vector machines and machines with any loss, with the kernel of a process or a choice of kernels."""
-    kernels, relative = c.kernels, NOISE
-    if given is not None:
-        kernel, variance, noise = unit(given, Z)
-        kernels, relative = (kernel,), noise / variance if variance > 0 else noise
-    grid = [{"lam": lam} for lam in STRENGTHS] if c.machine == "machine" else [{"C": C} for C in COSTS]
-    if c.machine == "svm" and not isinstance(response, Classes):
-        grid = [{**each, "epsilon": float(min(TUBE * np.sqrt(relative), 0.1))} for each in grid]
-    make, labels, tol = response.makers[c.machine], response.labels[rows], TOLERANCES[c.machine]
-    weights, found = response.weights_of(rows), []
-    for kernel in kernels:
-        if c.machine == "svm" and isinstance(response, Classes):
-            options: Any = {"kernel": kernel, "tol": tol, "sample_weight": weights, **PAIRS}
-            models = svm_path(Z, labels, COSTS, **options, **means.common())
-        else:
-            models = [make(kernel=kernel, tol=tol, **each, **means.common()).fit(Z, labels, weights) for each in grid]
-        found += [Fitted(m, kernel, settings, m.certificate_) for m, settings in zip(models, grid, strict=True)]
-    return found

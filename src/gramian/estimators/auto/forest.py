@@ -19,9 +19,9 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from threadpoolctl import threadpool_limits
 
 from gramian.compiled import compiled
-from gramian.estimators.auto.candidates import Means
 from gramian.estimators.auto.columns import Encoding
 from gramian.estimators.auto.encoders import LevelMeans
+from gramian.estimators.auto.fits import Resources
 from gramian.estimators.auto.response import Classes, Response, log_loss
 from gramian.estimators.auto.row_hashes import Folds
 from gramian.progress import Clock
@@ -161,7 +161,7 @@ def affordable_trees(Z: Array, response: Response, limit: float | None) -> int:
 
 
 def grow_forest(
-    scaling: Any, encoding: Encoding, Z: Array, response: Response, limit: float | None, means: Means
+    scaling: Any, encoding: Encoding, Z: Array, response: Response, limit: float | None, resources: Resources
 ) -> tuple[Forest | None, float]:
     """Grow trees for each fold on the other folds, and return what that takes on the nominal machine: Z (n, d).
 
@@ -175,9 +175,9 @@ def grow_forest(
     if not trees or few or folds.known.size < LEAST_ROWS:
         return None, 0.0
     levels = level_codes(encoding, Z)
-    boosting = _Boosting(with_codes(Z, levels), len(levels), labels, response, fold, trees, means.seed)
+    boosting = _Boosting(with_codes(Z, levels), len(levels), labels, response, fold, trees, resources.seed)
     try:
-        parts, seconds = boosting.of_all_folds(means.clock.share(DEADLINE), worker_count(means.n_jobs))
+        parts, seconds = boosting.of_all_folds(resources.clock.share(DEADLINE), worker_count(resources.n_jobs))
     except TimeoutError:
         return None, 0.0
     nodes = joined([part for part, _ in parts], len(levels))

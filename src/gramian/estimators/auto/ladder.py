@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from gramian.estimators.auto.candidates import quiet
+from gramian.estimators.auto.fits import quiet
 from gramian.estimators.auto.plans import Sizes
 from gramian.estimators.auto.response import Response
 from gramian.solvers.choice import factor_operations, nominal_seconds

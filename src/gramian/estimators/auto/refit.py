@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.data.blocks import Blocks
-from gramian.estimators.auto.candidates import LINEAR, LINEAR_COSTS, Means, fit, linear_model, quiet, unit
+from gramian.estimators.auto.candidates import LINEAR
 from gramian.estimators.auto.columns import Encoding
+from gramian.estimators.auto.fits import LINEAR_COSTS, Resources, fit, linear_model, quiet, unit
 from gramian.estimators.auto.plans import LEAST_SQUARES, PCG_TOL, Plan, Planner, efforts, trial_seconds
 from gramian.estimators.auto.response import Classes, Response, one_hot
 from gramian.estimators.auto.search import Found
@@ -77,9 +78,10 @@ class Winner:
     encoding: Encoding
     scaling: Any
     rows: Array  # (n, d): Encoded
-    means: Means
+    resources: Resources
     planner: Planner
     learned: Kernel  # With the noise of a process
+    way: Plan | None = None  # How it is fitted to all rows; None where that is planned then
 
     @cached_property
     def Z(self) -> Array:  # noqa: N802
@@ -118,53 +120,53 @@ class Winner:
             return Plan("other", f"{n:,} rows, exactly")
         if self.machine not in LEAST_SQUARES:
             return Plan("other", f"{n:,} rows, exactly", again + planner.other_seconds(self.machine))
-        if n <= planner.sizes.exact and 8 * n * n <= self.means.memory:
+        if n <= planner.sizes.exact and 8 * n * n <= self.resources.memory:
             return Plan("exact", f"{n:,} rows, exactly", again)
-        ridges = efforts(self.kernel, self.Z, self.response.targets, self.ridge, self.means.memory)
+        ridges = efforts(self.kernel, self.Z, self.response.targets, self.ridge, self.resources.memory)
         name = self.source.candidate.name
         powers = self.rows.shape[1] if "Power" in name or "Laplace" in name else 0
         return planner.plan(ridges, budget, loo=not self.deviations, powers=powers)
 
     def split(self) -> tuple[Rows, Rows]:
         """All rows but some, and those, in random order: to be predicted before they are fitted to."""
-        order = np.random.default_rng(self.means.seed).permutation(self.Z.shape[0])
+        order = np.random.default_rng(self.resources.seed).permutation(self.Z.shape[0])
         first = self.Z.shape[0] - min(WITNESSES, self.Z.shape[0] // 5)
         return order[:first], order[first:]
 
 
-def affordable(offered: Iterable[Winner], planner: Planner) -> list[tuple[Winner, Plan]]:
-    """Return the first winner, and those after it that counts say can be fitted in the time left."""
-    found: list[tuple[Winner, Plan]] = []
+def affordable(offered: Iterable[Winner], planner: Planner) -> list[Winner]:
+    """Return the first winner, and those after it that counts say can be fitted in the time left, with their plans."""
+    found: list[Winner] = []
     left = planner.reserve("gp")
     for p in offered:
         way = p.plan(left)
         if not found or (way.way != "nystroem" and way.whole <= left):
-            found.append((p, way))
+            found.append(replace(p, way=way))
             left -= way.whole
     return found
 
 
-def refit(p: Winner, way: Plan | None = None, *, grace: float = GRACE) -> Refit:
-    """Fit the winner of a search to all rows, by the plan where one is given."""
-    clock = p.means.clock
+def refit(p: Winner, *, grace: float = GRACE) -> Refit:
+    """Fit the winner of a search to all rows."""
+    clock = p.resources.clock
     if clock.max_time is not None:
         clock = replace(clock, max_time=max(clock.max_time, clock.seconds + grace * clock.max_time))
-    means, threads = replace(p.means, clock=clock).few_threads(p.planner.n)
-    p, cut = _learned_again(replace(p, means=means))
+    resources, threads = replace(p.resources, clock=clock).few_threads(p.planner.n)
+    p, cut = _learned_again(replace(p, resources=resources))
     with quiet(), threads:
         if p.machine in LEAST_SQUARES:
-            done = _least_squares(p, way or p.plan(p.planner.reserve("gp")))
+            done = _least_squares(p, p.way or p.plan(p.planner.reserve("gp")))
         else:
             done = _linear(p) if p.machine == LINEAR else _other(p)
     return replace(done, note=done.note + cut + ("; time_limit stopped it short" if done.cut else ""))
 
 
-def refit_others(team: Iterable[tuple[Winner, Plan | None]]) -> list[Refit | None]:
+def refit_others(team: Iterable[Winner]) -> list[Refit | None]:
     """Fit the members of an average beside its first; None of those that the clock leaves no time for."""
     done: list[Refit | None] = []
-    for p, way in team:
-        late = way is not None and p.means.nominal_left < way.whole
-        last = None if late else refit(p, way, grace=0.0)
+    for p in team:
+        late = p.way is not None and p.resources.nominal_left < p.way.whole
+        last = None if late else refit(p, grace=0.0)
         done.append(None if last is None or last.cut else last)
     return done
 
@@ -174,7 +176,7 @@ def _learned_again(p: Winner) -> tuple[Winner, str]:
     n = p.Z.shape[0]
     if p.source.candidate.machine != "gp" or n > p.planner.sizes.exact:
         return p, ""
-    limited = replace(p.means, clock=p.means.clock.share(SHARE_OF_LEARNING))
+    limited = replace(p.resources, clock=p.resources.clock.share(SHARE_OF_LEARNING))
     again = fit(p.source.candidate, p.response, p.Z, np.arange(n), p.learned, limited)[0].kernel
     return replace(p, learned=again), "; time_limit stopped learning on all rows" if limited.clock.expired else ""
 
@@ -184,9 +186,9 @@ def _learned_again(p: Winner) -> tuple[Winner, str]:
 
 def _least_squares(p: Winner, how: Plan) -> Refit:
     if how.way == "exact":
-        if p.planner.n <= p.planner.sizes.exact or how.seconds <= p.means.nominal_left:
+        if p.planner.n <= p.planner.sizes.exact or how.seconds <= p.resources.nominal_left:
             return _exactly(p, how)
-        how = p.planner.through_landmarks(p.means.nominal_left, "time_limit stopped an exact fit; ")
+        how = p.planner.through_landmarks(p.resources.nominal_left, "time_limit stopped an exact fit; ")
     if how.way == "pcg":
         iterated = _by_iteration(p, how)
         if iterated.model.certificate_.violation <= USELESS:
@@ -198,7 +200,7 @@ def _least_squares(p: Winner, how: Plan) -> Refit:
 
 def _exactly(p: Winner, how: Plan) -> Refit:
     targets, few = p.response.targets, p.planner.n <= p.planner.sizes.exact
-    common = p.means.common(timed=not few)
+    common = p.resources.common(timed=not few)
     if p.deviations:
         process = GaussianProcessRegressor(p.learned, optimizer=None, solver="cholesky", **common)
         return Refit(process.fit(p.Z, targets), "gp", how.reason)
@@ -210,14 +212,14 @@ def _exactly(p: Winner, how: Plan) -> Refit:
 
 def _by_iteration(p: Winner, how: Plan) -> Refit:
     """Conjugate gradients over all rows, and again without some, whose predictions estimate the error."""
-    means = replace(p.means, clock=p.means.clock.share(SHARE_OF_ITERATION))
-    options = {"tol": PCG_TOL, "random_state": means.seed, **means.common()}
+    resources = replace(p.resources, clock=p.resources.clock.share(SHARE_OF_ITERATION))
+    options = {"tol": PCG_TOL, "random_state": resources.seed, **resources.common()}
     model = KernelRidge(how.ridge, kernel=p.kernel, solver="pcg", **options)
     model.fit(p.Z, p.response.targets, p.response.weights)
     if model.certificate_.violation > USELESS or not model.certificate_.converged:
         return Refit(model, "ridge", how.reason)
     rows = p.split()[1]
-    changed = {"warm_start": True, "tol": WITNESS_TOL, **p.means.common()}
+    changed = {"warm_start": True, "tol": WITNESS_TOL, **p.resources.common()}
     other = KernelRidge(**{**model.get_params(deep=False), **changed})
     other.dual_coef_ = model.dual_coef_.copy()
     weights = np.ones(p.Z.shape[0]) if p.response.weights is None else p.response.weights.copy()
@@ -230,17 +232,17 @@ def _by_iteration(p: Winner, how: Plan) -> Refit:
 
 def _by_landmarks(p: Winner, how: Plan) -> Refit:
     """Least squares in landmark features, some rows at a time; the last rows are predicted before they are added."""
-    Z, Y, means, weights_of = p.Z, p.response.targets, p.means, p.response.weights_of
+    Z, Y, resources, weights_of = p.Z, p.response.targets, p.resources, p.response.weights_of
     rest, last = p.split()
-    first = max(min(FIRST_ROWS, rest.size, means.memory // (4 * 8 * how.landmarks)), how.landmarks)
+    first = max(min(FIRST_ROWS, rest.size, resources.memory // (4 * 8 * how.landmarks)), how.landmarks)
     landmarks = Nystroem(n_components=how.landmarks, selection="uniform")
-    common = {"random_state": means.seed, **means.common(timed=False)}
+    common = {"random_state": resources.seed, **resources.common(timed=False)}
     ridge = max(p.ridge, LANDMARK_FLOOR * unit(p.learned, Z)[1])
     model = KernelRidge(ridge, kernel=p.kernel, approximation=landmarks, **common)
     model.partial_fit(Z[rest[:first]], Y[rest[:first]], weights_of(rest[:first]))
     note = how.reason
     for some in spans(rest.size - first, MORE_ROWS):
-        if means.clock.expired:
+        if resources.clock.expired:
             note = f"{note}; time_limit stopped it after {first + some.start:,} rows"
             break
         at = rest[first:][some]
@@ -256,10 +258,10 @@ def _by_landmarks(p: Winner, how: Plan) -> Refit:
 def _other(p: Winner) -> Refit:
     n, note, approximation = p.planner.n, f"{p.planner.n:,} rows, exactly", None
     if not p.planner.affordable(p.machine):
-        m = int(max(min(p.planner.sizes.other_landmarks, n // 2, p.means.memory // (6 * 8 * n)), 1))
-        approximation = Nystroem(n_components=m, selection="uniform", random_state=p.means.seed)
+        m = int(max(min(p.planner.sizes.other_landmarks, n // 2, p.resources.memory // (6 * 8 * n)), 1))
+        approximation = Nystroem(n_components=m, selection="uniform", random_state=p.resources.seed)
         note = f"Nyström with {m:,} landmarks: {n:,} rows are too many for time_limit"
-    options = {"tol": TOLERANCES[p.machine], **p.found.settings, **p.means.common()}
+    options = {"tol": TOLERANCES[p.machine], **p.found.settings, **p.resources.common()}
     model = p.response.makers[p.machine](kernel=p.kernel, approximation=approximation, **options)
     return Refit(model.fit(p.Z, p.response.labels, p.response.weights), p.machine, note)
 
@@ -269,9 +271,9 @@ def _linear(p: Winner) -> Refit:
     n, note, classes = p.planner.n, f"{p.planner.n:,} rows, exactly", isinstance(p.response, Classes)
     if classes:
         settings, held, rows = _on_more_rows(p)
-        model = linear_model(classes, n, p.means, settings).fit(p.Z, p.response.labels, p.response.weights)
+        model = linear_model(classes, n, p.resources, settings).fit(p.Z, p.response.labels, p.response.weights)
         return Refit(model, "machine", note, held, rows)
-    model = linear_model(classes, n, p.means, {}).fit(p.Z, p.response.targets, p.response.weights)
+    model = linear_model(classes, n, p.resources, {}).fit(p.Z, p.response.targets, p.response.weights)
     held = p.response.from_least_squares(p.response.targets - model.loo_residuals_)
     return Refit(model, "ridge", note, held, np.arange(n))
 
@@ -282,18 +284,18 @@ def _on_more_rows(p: Winner) -> tuple[dict[str, Any], Array | None, Rows | None]
     The search has seen few rows: the penalty and the temperature that suit those are too strong for all rows.
     """
     rung, response, settings = p.found.rung, p.response, p.found.settings
-    rows = np.random.default_rng(p.means.seed).permutation(p.planner.n)[:LINEAR_ROWS]
+    rows = np.random.default_rng(p.resources.seed).permutation(p.planner.n)[:LINEAR_ROWS]
     if rung.asked or rung.learning >= SAME_SIZE * rows.size:
         return settings, None, None
     best: tuple[float, dict[str, Any], Array | None] = (math.inf, settings, None)
-    fold, clock = np.arange(rows.size) % FOLDS, p.means.clock.share(SHARE_OF_LEARNING)
+    fold, clock = np.arange(rows.size) % FOLDS, p.resources.clock.share(SHARE_OF_LEARNING)
     for C in LINEAR_COSTS:
         held: Array = np.empty((rows.size, np.unique(response.labels).size))
         for part in range(FOLDS):
             if clock.expired:
                 return settings, None, None
             train, test = rows[fold != part], rows[fold == part]
-            model = linear_model(True, train.size, p.means, {"C": C}, tol=TOLERANCES["machine"])
+            model = linear_model(True, train.size, p.resources, {"C": C}, tol=TOLERANCES["machine"])
             model.fit(p.Z[train], response.labels[train], response.weights_of(train))
             held[fold == part] = response.outputs(model, p.Z[test])
         best = min(best, (response.judge(held, rows, [np.arange(rows.size)]).score, {"C": C}, held), key=lambda b: b[0])
@@ -341,10 +343,10 @@ def refit_over_passes(p: Winner, blocks: Blocks, labels: NDArray[Any] | None) ->
     n, some, classes = blocks.n_rows, p.Z.shape[0], labels is not None
     squares = p.machine in LEAST_SQUARES or (p.machine == LINEAR and not classes)
     landmarks = Nystroem(n_components=min(p.planner.sizes.other_landmarks, some // 2), selection="uniform")
-    common = {"approximation": landmarks, "random_state": p.means.seed, **p.means.common(timed=False)}
+    common = {"approximation": landmarks, "random_state": p.resources.seed, **p.resources.common(timed=False)}
     common, settings = {"kernel": p.kernel, **common}, p.found.settings
     if p.machine == LINEAR:
-        final: Any = linear_model(classes, n, replace(p.means, clock=Clock()), settings)
+        final: Any = linear_model(classes, n, replace(p.resources, clock=Clock()), settings)
     elif squares:
         # A map cannot interpolate.
         final = KernelRidge(max(p.ridge, PASSES_FLOOR * float(np.mean(p.kernel.diag(p.Z[:100])))), **common)

@@ -12,17 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.estimators.auto.candidates import (
-    LINEAR,
-    MEDIUM,
-    Candidate,
-    Fitted,
-    Means,
-    condition,
-    derived,
-    fit,
-    metrics,
-)
+from gramian.estimators.auto.candidates import LINEAR, MEDIUM, Candidate, derived, metrics
+from gramian.estimators.auto.fits import Fitted, Resources, condition, fit
 from gramian.estimators.auto.ladder import Rung
 from gramian.estimators.auto.leaderboard import DROPPED, Leaderboard, Trial
 from gramian.estimators.auto.plans import MEMBERS, OFFERED, RESERVE, Planner, conditioned_seconds, trial_seconds
@@ -61,12 +52,12 @@ BASELINE = Candidate(LINEAR, LINEAR, "standard")
 # ---- cheap trials -------------------------------------------------------------------------------------------------
 
 
-def cheap_score(Z: Any, step: Rung, means: Means, response: Response) -> float:
+def cheap_score(Z: Any, step: Rung, resources: Resources, response: Response) -> float:
     """Return the better score of a linear model and a ridge with a typical kernel: Z (n, d)."""
     ridge = Candidate("ridge", "ridge", "", (RBF(math.sqrt(2.0 * Z.shape[1])),))
     scores = []
     for tried in (BASELINE, ridge):
-        models = [(fit(tried, response, Z, train, None, means)[0].model, test) for train, test in step.splits]
+        models = [(fit(tried, response, Z, train, None, resources)[0].model, test) for train, test in step.splits]
         held = np.concatenate([response.outputs(model, Z[test]) for model, test in models])
         scores.append(response.judge(held, step.held_out, step.parts).score)
     return min(scores)
@@ -110,19 +101,17 @@ class Search:
     response: Response
     scaled: dict[str, ScaledRows]  # The rows by each scaling
     machines: Sequence[str]
-    means: Means  # Its clock ends early enough for the last fit
+    resources: Resources  # Its clock ends early enough for the last fit
     planner: Planner  # Tells how many seconds the last fit of a machine takes
     observer: Callable[[Leaderboard, str], None]  # Called with all trials, and what is tried now, around every trial
     before: float = 0.0  # Nominal seconds taken before the search
     found: dict[str, Found] = field(default_factory=dict)
     unfinished: str = ""
     spent: float = 0.0  # Nominal seconds
-    passed: int = 0  # Candidates left out since counts say that they take too long
-    late: int = 0  # Candidates left out since the clock says so
     paces: dict[str, float] = field(default_factory=dict)  # Seconds that a nominal one took at last, by machine
 
     def __post_init__(self) -> None:
-        self.limit = self.means.clock.max_time
+        self.limit = self.resources.clock.max_time
         # Nominal; nan without a limit
         self.seconds = self.planner.limit - self.planner.reserve(self.machines[0]) - self.before
         self._end_for(self.machines[0])
@@ -145,7 +134,7 @@ class Search:
         phases = [[share * end for end in ends] for ends in PHASES[min(len(steps), 3)]]
         for number, step in enumerate(steps):
             last, ends = number == len(steps) - 1, phases[min(number, 2)]
-            self.means = self.means.measured(step.learning)
+            self.resources = self.resources.measured(step.learning)
             self._baselines(step)
             self._step(group, step, ends[0], must=number == 0)
             if number == 1:
@@ -182,7 +171,7 @@ class Search:
         cheapest = sorted(self._cost(c, step) for c in group)[:FEWEST]
         if len(cheapest) < FEWEST or self.spent + sum(cheapest) > self.seconds:
             return
-        self.means = self.means.measured(step.learning)
+        self.resources = self.resources.measured(step.learning)
         self._baselines(step)
         self._step(group, step, 1.0)
         if sum(found.rung is step for found in self._ranked) < 2:  # nothing to compare it with
@@ -206,25 +195,21 @@ class Search:
         """Set the clock of the search to leave time for fitting a machine to all rows, if need be without others."""
         if self.limit is not None:
             kept = self.planner.reserve(machine)
-            kept = max(kept, min(kept * self.means.pace / MEMBERS, RESERVE[1] * self.limit))
-            self.means = replace(self.means, clock=replace(self.means.clock, max_time=self.limit - kept))
+            kept = max(kept, min(kept * self.resources.pace / MEMBERS, RESERVE[1] * self.limit))
+            self.resources = replace(self.resources, clock=replace(self.resources.clock, max_time=self.limit - kept))
 
     def _step(self, group: list[Candidate], step: Rung, end: float, *, must: bool = False) -> None:
         """Try candidates until a share of the search time is used; the first one of the first rung in any case."""
         for place, candidate in enumerate(group):
             first, cost = must and place == 0, self._cost(candidate, step)
-            if not first and self.spent + cost > end * self.seconds:
-                self.passed += 1
-                continue
-            if not first and self._is_late(candidate, cost):
-                self.late += 1
+            if not first and (self.spent + cost > end * self.seconds or self._is_late(candidate, cost)):
                 continue
             self.spent += cost
-            left = self.means.clock.left
+            left = self.resources.clock.left
             self._try(candidate, step)
             if self.limit is not None:
-                self.paces[candidate.machine] = (left - self.means.clock.left) / cost
-            took = self.means.clock.seconds
+                self.paces[candidate.machine] = (left - self.resources.clock.left) / cost
+            took = self.resources.clock.seconds
             if first and self.limit is not None and took > self.limit:
                 raise TimeoutError(
                     f"time_limit={self.limit:g} s is too short for one trial, which took {took:.3g} s; allow at least "
@@ -234,12 +219,12 @@ class Search:
     def _cost(self, c: Candidate, step: Rung) -> float:
         """Nominal seconds of a trial; hyperparameters from fewer rows, or from the first split, save steps."""
         n, (_, d) = step.learning, self.scaled[c.scaling].shape
-        if self.means.device is not None and c.machine == "gp":
+        if self.resources.device is not None and c.machine == "gp":
             n = max(min(n, CARD_ROWS), n // CARD_GAIN)
         shape: Any = {"targets": self.response.targets.shape[1], "kernels": max(len(c.kernels), 1)}
         shape["powers"] = "Power" in c.name or "Laplace" in c.name
         if not step.learn and c.machine == "gp":
-            return conditioned_seconds(n, shape["targets"], self.means.memory)
+            return conditioned_seconds(n, shape["targets"], self.resources.memory)
         again = c.name in self.found
         return trial_seconds(c.machine, n, d, again=again, **shape) + (len(step.splits) - 1) * trial_seconds(
             c.machine, n, d, again=True, **shape
@@ -247,8 +232,8 @@ class Search:
 
     def _is_late(self, c: Candidate, cost: float) -> bool:
         """Whether the time left is too short for nominal seconds, on a machine as busy as this one."""
-        pace = self.paces.get(c.machine, self.means.pace)
-        return self.means.clock.expired or pace * cost > self.means.clock.left
+        pace = self.paces.get(c.machine, self.resources.pace)
+        return self.resources.clock.expired or pace * cost > self.resources.clock.left
 
     def _survivors(self, step: Rung, count: int) -> list[Candidate]:
         """The best of a rung, with the processes whose kernels they use; the others are marked as dropped."""
@@ -321,9 +306,9 @@ class Search:
             begun = time.perf_counter()
             given = self._given(candidate, split, fits)
             if not step.learn and candidate.machine == "gp" and given is not None:
-                models = condition(self.response, Z, train, given, self.means)
+                models = condition(self.response, Z, train, given, self.resources)
             else:
-                models = fit(candidate, self.response, Z, train, given, self.means)
+                models = fit(candidate, self.response, Z, train, given, self.resources)
             between = time.perf_counter()
             held.append([self.response.outputs(m.model, Z[test]) for m in models])
             fits.append([replace(m, model=None) for m in models])

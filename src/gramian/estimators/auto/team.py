@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gramian.estimators.auto.average import Member, averaged
 from gramian.estimators.auto.candidates import LINEAR
 from gramian.estimators.auto.leaderboard import DONE, LATE, MEMBER, NO_HELP
-from gramian.estimators.auto.plans import MEMBERS, Plan, Planner
+from gramian.estimators.auto.plans import MEMBERS, Planner
 from gramian.estimators.auto.refit import Refit, Winner, affordable
 from gramian.estimators.auto.response import Classes, Judgement
 from gramian.estimators.auto.search import Found, Search, beats
@@ -27,13 +27,7 @@ class Team:
 
     found: Found  # The winner on the leaderboard: a trial, or an average of trials
     winners: Sequence[Winner]  # The first counts for most
-    ways: Sequence[Plan | None]  # None where it is planned when it is fitted
     weights: Array  # (k,)
-
-    @property
-    def others(self) -> list[tuple[Winner, Plan | None]]:
-        """All but the first."""
-        return list(zip(self.winners[1:], self.ways[1:], strict=True))
 
     def saved(self, search: Search, lasts: Sequence[Refit | None]) -> Found:
         """Return the winner as a trial; where time left out machines, the average of the rest is judged."""
@@ -108,18 +102,19 @@ def _best_together(offered: Sequence[Winner]) -> list[Winner]:
 def chosen(search: Search, offered: Sequence[Winner], planner: Planner) -> Team:
     """Choose between the best machine alone and an average of those that can be fitted in time."""
     if len(offered) == 1:
-        return Team(offered[0].found, offered, [None], np.ones(1))
+        return Team(offered[0].found, offered, np.ones(1))
     team = affordable(_best_together(offered), planner)
-    average = averaged([p.found for p, _ in team], offered[0].response)
+    alone = Team(team[0].found, team[:1], np.ones(1))
+    average = averaged([p.found for p in team], offered[0].response)
     if average is None:
-        return Team(team[0][0].found, [team[0][0]], [team[0][1]], np.ones(1))
-    parts = [team[i] for i in average.members]
-    members = [p.found for p, _ in parts]
+        return alone
+    winners = [team[i] for i in average.members]
+    members = [p.found for p in winners]
     linear = search.found[LINEAR]
     helps = average.helps and (linear.rung is not members[0].rung or beats(average.judged, linear.trial))
     found = _added(search, members, average.weights, average.judged, DONE if helps else NO_HELP)
     if not helps:
-        return Team(team[0][0].found, [team[0][0]], [team[0][1]], np.ones(1))
+        return alone
     for member in members:
         search.mark(member, MEMBER)
-    return Team(found, [p for p, _ in parts], [way for _, way in parts], average.weights)
+    return Team(found, winners, average.weights)
