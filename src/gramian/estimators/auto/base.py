@@ -37,7 +37,7 @@ from gramian.estimators.auto.steps import Observer, Step
 from gramian.estimators.auto.tables import Column, columns_of, plain, read_again
 from gramian.estimators.auto.team import Team, chosen
 from gramian.estimators.base import COMMON, restored_on_failure, warn_unless_converged
-from gramian.features.base import sample_seed
+from gramian.features.base import parameters_checked, sample_seed
 from gramian.gram.device import device_for, device_speed
 from gramian.kernels import Kernel, resolve
 from gramian.kernels.tunable import Nested
@@ -67,7 +67,55 @@ class Given:
 
 @dataclass(eq=False, repr=False)
 class AutoKernel(Nested, BaseEstimator):
-    """Parameters, the search and the refit; a subclass knows its targets."""
+    """Regression or classification by the kernel machine that a search finds best. Not for direct use.
+
+    Parameters
+    ----------
+    time_limit : float or None, default=60.0
+        Seconds for the whole fit; ``None`` tries everything. Too short for one trial is a ``TimeoutError``. The sizes
+        of the last fit follow from it by counting operations; what the clock cuts is said in ``refit_``.
+    columns : mapping of names (or places) to words, or None, default=None
+        How to read columns, where it differs from what is found: ``"number"``, ``"category"``, ``"date"``, ``"text"``,
+        ``"identifier"`` or ``"id"`` (which is left out), ``"drop"``.
+    memory : int, str or None, default=None
+        Bytes to hold at most, as a number or ``"2GB"``; by default half of what is available, rounded down to a
+        power of two.
+    cv : int, splitter or iterable, default=5
+        Folds; with more than 2,000 rows, one part is held out instead and cut into so many for the spread. Or a
+        splitter of scikit-learn, or pairs of rows to learn from and rows held out; with more than 2,000 rows, the last.
+    machines : "auto" or list of {"gp", "ridge", "svm", "machine", "linear"}, default="auto"
+        What may win. A linear model is judged in any case, and wins where it is allowed to and nothing is better.
+    kernel : Kernel, str or None, default=None
+        The only kernel to be tried, on the columns as ``columns_`` makes them; ``None`` for a choice of kernels.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed: with the same, and time for the same trials, the model is the same.
+    n_jobs : int or None, default=None
+        Threads; ``None`` for every core.
+    device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
+        A GPU on which machines are tried and fitted, through torch (``pip install '.[gpu]'``), where their
+        kernels can run there; ``"auto"`` takes one where there is one. Not saved with the model.
+    verbose : int, default=0
+        Whether to show progress.
+
+    Attributes
+    ----------
+    best_trial_ : Trial
+        The winner's.
+    others_ : tuple of Member
+        The other machines of an average, each with ``name``, ``machine``, ``scaling`` and ``model``; else empty.
+    refit_ : str
+        How it was fitted to all rows, and why so.
+    baseline_ : float
+        The score of the better baseline, to compare ``best_trial_.score`` with.
+    columns_ : Encoding
+        How every column was read; prints as a list.
+    scaling_ : Standard, Normal, Robust or Forest
+        How numbers were scaled; a forest adds its predictions as columns.
+    n_features_in_, feature_names_in_ : int, array of shape (n_features_in_,)
+        Number of columns of X, and their names if X has names.
+    certificate_ : Certificate
+        Of the last fit.
+    """
 
     time_limit: float | None = 60.0
     _: KW_ONLY
@@ -106,6 +154,30 @@ class AutoKernel(Nested, BaseEstimator):
         return tags
 
     # ---- fit ----------------------------------------------------------------------------------------------------
+
+    @parameters_checked
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Search, and fit the winner to all rows.
+
+        Parameters
+        ----------
+        X : data frame of pandas or polars, table of pyarrow, array or nested list, of shape (n, d); Blocks or path
+            The table. Of blocks, the search looks at a sample, and the winner's kernel is fitted to all rows.
+        y : array-like of shape (n,)
+            Numbers to predict, or labels.
+        sample_weight : array-like of shape (n,) or None, default=None
+            How much each row counts, in fits, scores and calibration, relative to the others; one of weight zero is as
+            if it were not there. Of at most 2,000 rows in splits that ``cv`` lists, whole weights are repetitions. With
+            weights, intervals come from residuals.
+        groups : array-like of shape (n,) or None, default=None
+            Rows of one group are never both learned from and held out.
+
+        Returns
+        -------
+        AutoKernel
+            The fitted estimator.
+        """
+        return self._fit(X, y, sample_weight=sample_weight, groups=groups)
 
     def _fit(self, X: Any, y: Any, clock: Clock | None = None, way: Plan | None = None, **beside: Any) -> Self:
         """Search, on a sample where rows come by blocks, and fit the winner to all rows; ``beside`` as in ``fit``."""

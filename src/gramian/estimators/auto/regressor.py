@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from gramian.estimators.auto.base import AutoKernel
 from gramian.estimators.auto.metrics import metric_of
 from gramian.estimators.auto.response import MOST_LOG, Numbers, conformal_reach
 from gramian.estimators.auto.tables import plain
-from gramian.features.base import parameters_checked
+from gramian.estimators.docstrings import documented
 from gramian.warning import warn
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ different targets, at least."""
 Array = NDArray[np.float64]
 
 
+@documented
 @dataclass(eq=False, repr=False)
 class AutoKernelRegressor(RegressorMixin, AutoKernel):
     """Regression by the kernel machine that a search finds best.
@@ -52,22 +53,7 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
 
     Parameters
     ----------
-    time_limit : float or None, default=60.0
-        Seconds for the whole fit; ``None`` tries everything. Too short for one trial is a ``TimeoutError``. The sizes
-        of the last fit follow from it by counting operations; what the clock cuts is said in ``refit_``.
-    columns : mapping of names (or places) to words, or None, default=None
-        How to read columns, where it differs from what is found: ``"number"``, ``"category"``, ``"date"``, ``"text"``,
-        ``"identifier"`` or ``"id"`` (which is left out), ``"drop"``.
-    memory : int, str or None, default=None
-        Bytes to hold at most, as a number or ``"2GB"``; by default half of what is available, rounded down to a
-        power of two.
-    cv : int, splitter or iterable, default=5
-        Folds; with more than 2,000 rows, one part is held out instead and cut into so many for the spread. Or a
-        splitter of scikit-learn, or pairs of rows to learn from and rows held out; with more than 2,000 rows, the last.
-    machines : "auto" or list of {"gp", "ridge", "svm", "machine", "linear"}, default="auto"
-        What may win. A linear model is judged in any case, and wins where it is allowed to and nothing is better.
-    kernel : Kernel, str or None, default=None
-        The only kernel to be tried, on the columns as ``columns_`` makes them; ``None`` for a choice of kernels.
+    {those of AutoKernel}
     scoring : str, callable or None, default=None
         What to judge by: ``"rmse"`` (the default), ``"mae"``, ``"r2"``, ``"pinball-0.9"`` (predictions are then that
         quantile; any level), the name of a scorer of scikit-learn, or a callable as scikit-learn has it, whose X are
@@ -75,37 +61,17 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
     target_scale : {"auto", "linear", "log"}, default="auto"
         What machines learn: the targets or their logarithms, which makes predictions and intervals positive. By
         default logarithms are tried where targets are positive and skewed, and taken where rows held out say so.
-    random_state : int, RandomState, Generator or None, default=None
-        Seed: with the same, and time for the same trials, the model is the same.
-    n_jobs : int or None, default=None
-        Threads; ``None`` for every core.
-    device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU on which machines are tried and fitted, through torch (``pip install '.[gpu]'``), where their
-        kernels can run there; ``"auto"`` takes one where there is one. Not saved with the model.
-    verbose : int, default=0
-        Whether to show progress.
 
     Attributes
     ----------
     leaderboard_ : Leaderboard
         Every trial, baselines (the mean, a linear model) included; prints as a table.
-    best_trial_ : Trial
-        The winner's.
+    {those of AutoKernel}
     best_ : estimator
         The winner, fitted to all rows as ``columns_`` and ``scaling_`` make them, its targets standardised; of an
         average, the machine that counts for most.
-    others_ : tuple of Member
-        The other machines of an average, each with ``name``, ``machine``, ``scaling`` and ``model``; else empty.
     weights_ : array of shape (1 + len(others_),)
         How much ``best_`` and each of ``others_`` count for.
-    refit_ : str
-        How it was fitted to all rows, and why so.
-    baseline_ : float
-        The score of the better baseline, to compare ``best_trial_.score`` with.
-    columns_ : Encoding
-        How every column was read; prints as a list.
-    scaling_ : Standard, Normal, Robust or Forest
-        How numbers were scaled; a forest adds its predictions as columns.
     target_scale_ : str
         What machines learned: ``"linear"`` or ``"log"``.
     shift_ : float
@@ -118,10 +84,6 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
         How much each of them counts.
     machine_ : str
         What ``best_`` is: ``"gp"``, ``"ridge"``, ``"svm"`` or ``"machine"``.
-    n_features_in_, feature_names_in_ : int, array of shape (n_features_in_,)
-        Number of columns of X, and their names if X has names.
-    certificate_ : Certificate
-        Of the last fit.
 
     Examples
     --------
@@ -142,30 +104,6 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
         **AutoKernel._parameter_constraints,
         "target_scale": [StrOptions({"auto", "linear", "log"})],
     }
-
-    @parameters_checked
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
-        """Search, and fit the winner to all rows.
-
-        Parameters
-        ----------
-        X : data frame of pandas or polars, table of pyarrow, array or nested list, of shape (n, d); Blocks or path
-            The table. Of blocks, the search looks at a sample, and the winner's kernel is fitted to all rows.
-        y : array-like of shape (n,)
-            Numbers to predict.
-        sample_weight : array-like of shape (n,) or None, default=None
-            How much each row counts, in fits and scores, relative to the others; one of weight zero is as if it were
-            not there. Of at most 2,000 rows in splits that ``cv`` lists, whole weights are repetitions. With weights,
-            intervals come from residuals.
-        groups : array-like of shape (n,) or None, default=None
-            Rows of one group are never both learned from and held out.
-
-        Returns
-        -------
-        AutoKernelRegressor
-            The fitted estimator.
-        """
-        return self._fit(X, y, sample_weight=sample_weight, groups=groups)
 
     def _response(self, y: Any, weights: Array | None) -> Numbers:
         y = column_or_1d(plain(y), warn=True)
