@@ -21,10 +21,8 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
     """Write the page."""
-    try:
-        from gramian.reports import report
-    except ModuleNotFoundError as error:
-        raise ImportError('reports need matplotlib and jinja2: pip install ".[report]" in the clone') from error
+    from gramian.reports import report
+
     model, notes = saved(options)
     X = y = target = None
     if options.data is not None:

@@ -126,9 +126,7 @@ over all rows. The solver that needs one defines it as a module-level function, 
 
 def plus(a: Sums | None, b: Sums | None) -> Sums | None:
     """Add two sums, either of which may be None."""
-    if a is None or b is None:
-        return b if a is None else a
-    return a + b
+    return b if a is None else a if b is None else a + b
 
 
 def total(parts: Iterable[Sums]) -> Sums | None:
@@ -189,7 +187,7 @@ class Item:
 
 
 class Executor(ABC):
-    """Runs the tasks of a pass, on ``workers`` blocks at a time."""
+    """Runs the tasks of a pass."""
 
     @abstractmethod
     def map(self, task: Task, shared: Any, items: Sequence[Item], need: Need, done: Done) -> Iterator[Any]:

@@ -42,7 +42,7 @@ from gramian.gram.columns import columns_of
 from gramian.gram.operator import narrow, wide
 from gramian.kernels import RBF, Kernel
 from gramian.kernels.algebra import Scaled
-from gramian.kernels.points import dtype_of, is_sparse
+from gramian.kernels.points import dense, dtype_of
 from gramian.kernels.resolve import holds_objects, is_precomputed, resolve_gamma
 from gramian.progress import Clock, Tick, progress, silent
 from gramian.resources import memory_budget, random_of, repeatable, spans
@@ -466,7 +466,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
 
 def _lower_half(K: Any, center: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """The matrix that scikit-learn decomposes if K is not symmetric, and the means of the columns: K (n, n)."""
-    K = K.toarray() if is_sparse(K) else K
+    K = dense(K)
     means, n = K.mean(axis=0) if center else np.zeros(K.shape[0]), K.shape[0]
     A = K - means - K.mean(axis=1)[:, None] + means.mean() if center else K.copy()
     upper = np.triu_indices(n, 1)

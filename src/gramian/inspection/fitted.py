@@ -13,7 +13,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from gramian.gram import Gram
 from gramian.kernels import Kernel, Precomputed
-from gramian.kernels.points import is_sparse
+from gramian.kernels.points import dense
 from gramian.kernels.resolve import is_precomputed
 
 Array = NDArray[np.float64]
@@ -65,7 +65,7 @@ def sampled_gram(kernel: Kernel, X: Any, size: int, random_state: int) -> tuple[
 def rows_of(estimator: Any, X: Any, *, what: str) -> Array:
     """Return rows of numbers to plot: X if given, else the rows that the estimator stores. X (n, d) → (n, d)."""
     rows = some_rows(estimator, X, what=what)
-    rows = np.asarray(rows.toarray() if is_sparse(rows) else rows)
+    rows = np.asarray(dense(rows))
     if rows.dtype.kind not in "fiubO":
         raise TypeError(f"{what} needs rows of numbers, got {rows.dtype}.")
     try:

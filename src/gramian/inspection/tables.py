@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.kernels.points import is_sparse
+from gramian.kernels.points import dense
 
 NUMBERS = ("int", "uint", "float", "double", "halffloat")
 """Prefixes of the names of pyarrow's numeric types."""
@@ -17,7 +17,7 @@ def as_table(X: Any) -> Any:
     """Return X as a table with columns: data frames and tables unchanged, anything else as an array (n, d)."""
     if hasattr(X, "columns") and hasattr(X, "shape") and not isinstance(X, np.ndarray):
         return X
-    X = np.asarray(X.toarray() if is_sparse(X) else X)
+    X = np.asarray(dense(X))
     if X.ndim != 2:
         raise ValueError(f"a table with columns is needed, got an array of shape {X.shape}.")
     return X

@@ -15,6 +15,7 @@ from gramian.estimators.svm import SVC, SVR, NuSVC, NuSVR
 from gramian.estimators.svm.base import SupportVectorMachine
 from gramian.features.fourier import FourierFeatures
 from gramian.features.polynomial import PolynomialMap
+from gramian.kernels.points import dense
 from gramian.kernels.resolve import is_precomputed
 from gramian.onnx.kernels import matrix
 from gramian.solvers.gp.evidence import signal_and_noise
@@ -42,7 +43,7 @@ def rows_of(model: Any) -> Array:
     kept: list[Any] = [getattr(model, name, None) for name in ("X_fit_", "X_train_")]
     kept += [getattr(features, "components_", None), getattr(features, "center_", None)]
     rows: Any = next((each for each in [*kept, getattr(model, "support_vectors_", None)] if each is not None), None)
-    rows = np.atleast_2d(rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows))
+    rows = np.atleast_2d(dense(rows))
     if rows.dtype.kind not in "biuf" or is_precomputed(model.kernel_):
         raise TypeError("ONNX needs rows of numbers, but this model was fitted to something else.")
     return np.asarray(rows, dtype=np.float64)

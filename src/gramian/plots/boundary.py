@@ -22,7 +22,7 @@ from gramian.inspection.fitted import (
     unnamed,
 )
 from gramian.kernels import RBF
-from gramian.kernels.points import is_sparse
+from gramian.kernels.points import dense
 from gramian.plots.style import COLOURS, HATCHES, MUTED, Display, ink, look, paper, plain
 
 DRAWN = 1000
@@ -277,7 +277,7 @@ def _are_own(estimator: Any, rows: Array) -> bool:
     vectors = getattr(estimator, "support_vectors_", None)
     if vectors is None or not vectors.shape[0]:
         return True
-    return np.array_equal(rows[estimator.support_], vectors.toarray() if is_sparse(vectors) else vectors)
+    return np.array_equal(rows[estimator.support_], dense(vectors))
 
 
 @dataclass(frozen=True, eq=False)

@@ -194,9 +194,8 @@ def _places(runs: Sequence[Run], kind: str) -> tuple[list[float], list[float]]:
 
 def _run(method: str, size: int, estimator: Any, data: Sequence[Any]) -> Run:
     X, X_test, y, y_test = data
-    with warnings.catch_warnings():
-        # A fit that stops early has a worse score, which the picture shows.
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    # A fit that stops early has a worse score, which the picture shows.
+    with warnings.catch_warnings(action="ignore", category=ConvergenceWarning):
         # Memory first, so that compilation and imports are not timed.
         peak = _peak(clone(estimator), X, y)
         start = time.perf_counter()

@@ -86,11 +86,7 @@ class MetricDisplay(Display):
             Itself.
         """
         kinds = {"inputs": self._inputs, "eigenvalues": self._eigenvalues, "directions": self._directions}
-        if kind not in kinds:
-            raise ValueError(f"kind must be one of {tuple(kinds)}, got {kind!r}.")
-        self._begin(ax)
-        kinds[kind]()
-        return self
+        return self._draw_one(ax, kind, kinds)
 
     def _inputs(self) -> None:
         order = np.argsort(self.inputs)

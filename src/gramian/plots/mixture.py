@@ -165,13 +165,9 @@ class MixtureDisplay(Display):
         """
         components = self._draw_densities if self.means.shape[1] == 1 else self._draw_ellipses
         kinds = {"components": components, "evidence": self._draw_evidence, "criterion": self._draw_criterion}
-        if kind not in kinds:
-            raise ValueError(f"kind must be one of {tuple(kinds)}, got {kind!r}.")
         if kind == "criterion" and not self.n_components:
             raise ValueError("a curve of BIC or AIC needs several mixtures; use from_selection.")
-        self._begin(ax)
-        kinds[kind]()
-        return self
+        return self._draw_one(ax, kind, kinds)
 
     def _draw_ellipses(self) -> None:
         from matplotlib.patches import Ellipse

@@ -150,13 +150,12 @@ class SpectrumDisplay(Display):
             Itself.
         """
         kinds = {"eigenvalues": self._decay, "dimension": self._dimension, "rank": self._rank}
-        if kind not in kinds:
-            raise ValueError(f"kind must be one of {tuple(kinds)}, got {kind!r}.")
-        self._begin(ax)
+        return self._draw_one(ax, kind, kinds)
+
+    def _begin(self, ax: Any) -> None:
+        super()._begin(ax)
         log_axis(self.ax_, "x")
         log_axis(self.ax_, "y")
-        kinds[kind]()
-        return self
 
     def _decay(self) -> None:
         shown = self.eigenvalues[self.eigenvalues > 0]

@@ -5,6 +5,7 @@ Nothing is told by colour alone: what has a colour of its own has a marker, a li
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
 from inspect import cleandoc
 from typing import Any, ClassVar, Self
@@ -150,8 +151,16 @@ class Display:
         shown = ((field.name, getattr(self, field.name)) for field in fields(self))  # type: ignore[arg-type]
         return f"{type(self).__name__}({', '.join(f'{name}={_short(value)}' for name, value in shown)})"
 
-    def _begin(self, ax: Any, size: tuple[float, float] | None = None) -> None:
-        self.figure_, self.ax_ = axes(ax, size=size or self.size)
+    def _begin(self, ax: Any) -> None:
+        self.figure_, self.ax_ = axes(ax, size=self.size)
+
+    def _draw_one(self, ax: Any, kind: str, kinds: dict[str, Callable[[], None]]) -> Self:
+        """Draw one of several pictures."""
+        if kind not in kinds:
+            raise ValueError(f"kind must be one of {tuple(kinds)}, got {kind!r}.")
+        self._begin(ax)
+        kinds[kind]()
+        return self
 
     def _line(self, x: Any, y: Any, colour: int = 0, **options: Any) -> Any:
         """Draw a curve and return it."""

@@ -48,17 +48,13 @@ def board_of(model: Any) -> Board | None:
 def _of_trials(board: Any, best: Any) -> Board:
     name = board.metric_name
     columns = ("Score", "Rows", "Fit", "Predict", "Status")
-    lines = [(t.name, expression(t.kernel) if t.kernel else "", _cells(t)) for t in board[:SHOWN]]
+    cells = [board.cells(place) for place in range(len(board))][:SHOWN]  # ends with proof and outcome
+    lines = [(t.name, expression(t.kernel), (*c[2:6], c[-1])) for t, c in zip(board, cells, strict=False)]
     ranked = [t for t in board if t.ok and t.rows == best.rows and not t.baseline]
     ranked = sorted(ranked, key=lambda t: -board.gain(t, best))[:DRAWN]
     beside = [] if board.baseline is None else [board.baseline]
     drawn = [Bar(t.name, t.score, t.spread, t.baseline) for t in [*ranked, *beside]]
     return Board(name[0].upper() + name[1:], board.better, columns, lines, drawn, best.name, len(board) - len(lines))
-
-
-def _cells(trial: Any) -> tuple[str, ...]:
-    seconds = (f"{trial.fit_seconds:.2g} s", f"{trial.predict_seconds:.2g} s")
-    return (written(trial.score, trial.spread), f"{trial.rows:,}", *seconds, trial.outcome)
 
 
 def _of_search(search: Any) -> Board:

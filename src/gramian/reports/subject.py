@@ -14,7 +14,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from gramian.estimators.auto.row_hashes import share_seen
 from gramian.inspection.fitted import input_names, kernel_of, training_rows
-from gramian.kernels.points import is_sparse
+from gramian.kernels.points import dense, is_sparse
 from gramian.kernels.resolve import is_precomputed
 from gramian.verification import verify
 
@@ -64,7 +64,7 @@ class Subject:
         if rows is None or self.pairwise or (is_sparse(rows) and np.prod(rows.shape) > DENSE_CELLS):
             return None
         try:
-            table = np.asarray(rows.toarray() if is_sparse(rows) else rows, dtype=np.float64)
+            table = dense(rows, np.float64)
         except (TypeError, ValueError):
             return None
         return table if table.ndim == 2 and len(table) and np.isfinite(table).all() else None
@@ -137,7 +137,7 @@ class Subject:
         kept = training_rows(self.machine)
         if self.X is None or kept is None or self.numbers is None:
             return None
-        kept = np.asarray(kept.toarray() if is_sparse(kept) else kept)
+        kept = np.asarray(dense(kept))
         if kept.ndim != 2 or kept.shape[1] != self.numbers.shape[1]:
             return None
         known, asked = ([row.tobytes() for row in rows.astype(kept.dtype, "C")] for rows in (kept, self.numbers))

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize, nnls
 from scipy.special import log_softmax
 
-from gramian.estimators.auto.response import Classes, Judgement, Response, fit_temperature, log_loss
+from gramian.estimators.auto.metrics import log_loss
+from gramian.estimators.auto.response import Classes, Judgement, Response, fit_temperature
 from gramian.estimators.auto.search import Found, order
 
 Array = NDArray[np.float64]

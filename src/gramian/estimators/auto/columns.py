@@ -220,10 +220,11 @@ def _encoder(column: Column, targets: Array | None) -> Any:
     counts = Counter(present(column.values))
     if column.kind == "category" or not counts:
         return _category(column, counts, sure=column.kind == "category")
-    if _is_text(column.values, counts):
-        return _text(column)
-    if column.kind == "strings" and len(counts) >= TEXT_VARIETY * column.values.shape[0]:
-        return _text(column, SUBSTRING)
+    if len(counts) >= TEXT_VARIETY * column.values.shape[0]:
+        if _words_to_a_value(counts) >= TEXT_WORDS:
+            return _text(column)
+        if column.kind == "strings":
+            return _text(column, SUBSTRING)
     levels = _category(column, counts)
     several = len(counts) >= SHORT_LEVELS and _words_to_a_value(counts) >= SHORT_WORDS
     # Levels that share no words with others say more than their words.
@@ -381,10 +382,6 @@ def _or_dropped(column: Column, encoder: Any) -> Any:
 
 def _words_to_a_value(counts: Counter[str]) -> float:
     return float(np.mean([len(value.split()) for value in counts]))
-
-
-def _is_text(values: NDArray[Any], counts: Counter[str]) -> bool:
-    return len(counts) >= TEXT_VARIETY * values.shape[0] and _words_to_a_value(counts) >= TEXT_WORDS
 
 
 def _text(column: Column, length: int = 0) -> Any:

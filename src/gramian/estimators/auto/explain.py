@@ -58,7 +58,8 @@ def explained(model: Any, *, columns: bool = True) -> list[str]:
     """Return the whole story, a paragraph for each part; that of the columns can be left out."""
     board, best = model.leaderboard_, model.best_trial_
     used = _columns(model.columns_.columns) if columns else ""
-    parts = (_tried(board), _won(board, best), used, _target(model), _fitted(model))
+    last = f"Fitted to all rows: {model.refit_}. {_certified(model.certificate_)}"
+    parts = (_tried(board), _won(board, best), used, _target(model), last)
     return [part for part in parts if part]
 
 
@@ -151,10 +152,6 @@ def _target(model: Any) -> str:
     if (threshold := getattr(model, "threshold_", None)) not in (None, 0.5):
         lines.append(f"“{model.classes_[1]}” is predicted if its probability is above {written(threshold)}.")
     return " ".join(lines)
-
-
-def _fitted(model: Any) -> str:
-    return f"Fitted to all rows: {model.refit_}. {_certified(model.certificate_)}"
 
 
 def _certified(certificate: Certificate) -> str:

@@ -22,7 +22,8 @@ from gramian.compiled import compiled
 from gramian.estimators.auto.columns import Encoding
 from gramian.estimators.auto.encoders import LevelMeans
 from gramian.estimators.auto.fits import Resources
-from gramian.estimators.auto.response import Classes, Response, log_loss
+from gramian.estimators.auto.metrics import log_loss
+from gramian.estimators.auto.response import Classes, Response
 from gramian.estimators.auto.row_hashes import Folds
 from gramian.progress import Clock
 from gramian.resources import run, worker_count

@@ -55,7 +55,8 @@ def error(codes: Rows, logs: Array, labels: Rows, weights: Weights) -> float:
     return float(np.average(labels != codes, weights=weights))
 
 
-def _log_loss(codes: Rows, logs: Array, labels: Rows, weights: Weights) -> float:
+def log_loss(logs: Array, codes: Rows, weights: Weights = None) -> float:
+    """Return the mean of minus the log-probability of the true class: logs (m, c), codes (m,)."""
     return float(np.average(-logs[np.arange(codes.size), codes], weights=weights))
 
 
@@ -88,7 +89,7 @@ def _one_from_the_rest(score: Callable[..., Any]) -> Callable[..., float]:
 
 
 CLASSES = {
-    "log_loss": Metric("log_loss", _log_loss),
+    "log_loss": Metric("log_loss", lambda codes, logs, labels, weights: log_loss(logs, codes, weights)),
     "error": Metric("error", error),
     "accuracy": Metric("accuracy", error, top=1.0),
     "roc_auc": Metric("roc_auc", _one_from_the_rest(roc_auc_score), top=1.0),

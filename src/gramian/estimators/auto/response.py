@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax, logit
 
-from gramian.estimators.auto.metrics import CLASSES, NUMBERS, Metric, error, mae, rmse, unexplained
+from gramian.estimators.auto.metrics import CLASSES, NUMBERS, Metric, error, log_loss, mae, rmse, unexplained
 from gramian.estimators.machine.classifier import KernelMachineClassifier
 from gramian.estimators.machine.regressor import KernelMachineRegressor
 from gramian.estimators.svm import SVC, SVR
@@ -358,11 +358,6 @@ def _with_constants(outputs: Array, codes: NDArray[np.intp], weights: Array | No
     start = np.append(math.log(fit_temperature(outputs, codes, weights)), np.zeros(c))
     found = minimize(objective, start, jac=True, method="L-BFGS-B").x
     return math.exp(float(found[0])), np.asarray(found[1:] - found[1:].mean())
-
-
-def log_loss(logs: Array, codes: NDArray[np.intp], weights: Array | None = None) -> float:
-    """Return the mean of minus the log-probability of the true class: logs (m, c), codes (m,)."""
-    return float(np.average(-logs[np.arange(codes.size), codes], weights=weights))
 
 
 def calibration_error(logs: Array, codes: NDArray[np.intp], weights: Array | None = None) -> float:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gramian.estimators.auto.candidates import LINEAR, MEDIUM, Candidate, derived, metrics
 from gramian.estimators.auto.fits import Fitted, Resources, condition, fit
 from gramian.estimators.auto.ladder import Rung
-from gramian.estimators.auto.leaderboard import DROPPED, Leaderboard, Trial
+from gramian.estimators.auto.leaderboard import DONE, DROPPED, Leaderboard, Trial
 from gramian.estimators.auto.plans import MEMBERS, OFFERED, RESERVE, Planner, conditioned_seconds, trial_seconds
 from gramian.estimators.auto.response import Classes, Judgement, Response
 from gramian.estimators.auto.scaling import FOREST
@@ -279,11 +279,12 @@ class Search:
         made = Trial(name=candidate.name, machine=candidate.machine, rows=step.rows, **trial)
         self.found[candidate.name] = Found(candidate, made, step, **learned)
 
-    def add(self, name: str, members: Sequence[Found], judged: Judgement, **trial: Any) -> Found:
+    def add_average(self, members: Sequence[Found], weights: Array, judged: Judgement, status: str = DONE) -> Found:
         """Put an average of trials on the leaderboard."""
-        step = members[0].rung
+        name, own = f"average of {len(members)}", [m.candidate.name for m in members]
+        trial = {"settings": {"weights": dict(zip(own, weights.tolist(), strict=True))}, "status": status}
         seconds = {f"{w}_seconds": sum(getattr(m.trial, f"{w}_seconds") for m in members) for w in ("fit", "predict")}
-        self._keep(Candidate(name, "average", ""), step, {**vars(judged), **seconds, **trial})
+        self._keep(Candidate(name, "average", ""), members[0].rung, {**vars(judged), **seconds, **trial})
         return self.found[name]
 
     def _try(self, candidate: Candidate, step: Rung) -> None:

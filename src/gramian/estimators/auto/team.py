@@ -14,7 +14,7 @@ from gramian.estimators.auto.candidates import LINEAR
 from gramian.estimators.auto.leaderboard import DONE, LATE, MEMBER, NO_HELP
 from gramian.estimators.auto.plans import MEMBERS, Planner
 from gramian.estimators.auto.refit import Refit, Winner, affordable
-from gramian.estimators.auto.response import Classes, Judgement
+from gramian.estimators.auto.response import Classes
 from gramian.estimators.auto.search import Found, Search, beats
 
 Array = NDArray[np.float64]
@@ -42,7 +42,7 @@ class Team:
         weights, _ = self.weighted(lasts)
         outputs = np.tensordot(weights, np.stack([np.asarray(found.held) for found in there]), axes=1)
         judged = self.winners[0].response.judge(outputs, there[0].rung.held_out, there[0].rung.parts)
-        return _added(search, there, weights, judged)
+        return search.add_average(there, weights, judged)
 
     def note(self, lasts: Sequence[Refit | None]) -> str:
         """Say how the machines were fitted to all rows."""
@@ -86,12 +86,6 @@ class Team:
         return total, common
 
 
-def _added(search: Search, members: Sequence[Found], weights: Array, judged: Judgement, status: str = DONE) -> Found:
-    """Put an average on the leaderboard."""
-    named = dict(zip((m.candidate.name for m in members), weights.tolist(), strict=True))
-    return search.add(f"average of {len(members)}", members, judged, settings={"weights": named}, status=status)
-
-
 def _best_together(offered: Sequence[Winner]) -> list[Winner]:
     """The best alone, and those that count for most in an average of all."""
     average = averaged([p.found for p in offered], offered[0].response)
@@ -112,7 +106,7 @@ def chosen(search: Search, offered: Sequence[Winner], planner: Planner) -> Team:
     members = [p.found for p in winners]
     linear = search.found[LINEAR]
     helps = average.helps and (linear.rung is not members[0].rung or beats(average.judged, linear.trial))
-    found = _added(search, members, average.weights, average.judged, DONE if helps else NO_HELP)
+    found = search.add_average(members, average.weights, average.judged, DONE if helps else NO_HELP)
     if not helps:
         return alone
     for member in members:

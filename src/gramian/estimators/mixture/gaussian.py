@@ -24,6 +24,7 @@ from gramian.estimators.mixture.density import MixtureDensity
 from gramian.estimators.mixture.starts import INIT_PARAMS, complete, given_parameters, start, start_rows, start_size
 from gramian.features.base import sample_seed
 from gramian.gram.device import checked_device, device_for
+from gramian.numerals import listed
 from gramian.progress import Clock, Tick, progress
 from gramian.resources import one_blas_thread, random_of
 from gramian.solvers.mixture.covariances import COVARIANCE_TYPES, CovarianceFamily, Floats, family
@@ -456,6 +457,4 @@ def _subject(noun: str, which: NDArray[np.bool_]) -> str:
     indices = np.flatnonzero(which)
     if len(indices) == 1:
         return f"{noun} {indices[0]} is"
-    listed = ", ".join(map(str, indices[:LISTED]))
-    more = f" and {len(indices) - LISTED} more" if len(indices) > LISTED else ""
-    return f"{noun}s {listed}{more} are"
+    return f"{noun}s {listed(indices, LISTED)} are"

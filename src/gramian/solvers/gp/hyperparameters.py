@@ -15,6 +15,7 @@ from scipy.spatial.distance import pdist
 
 from gramian.certificates import Certificate
 from gramian.kernels import Kernel
+from gramian.kernels.points import dense
 from gramian.kernels.tunable import FREE
 from gramian.progress import Clock, Tick, silent
 from gramian.resources import random_of, repeatable
@@ -260,7 +261,7 @@ def _typical_lengthscales(kernel: Kernel, X: Any, rng: np.random.RandomState) ->
         return None
     count = min(SAMPLE, X.shape[0], max(CELLS // X.shape[1], 2))
     rows = X[rng.choice(X.shape[0], count, replace=False)]
-    rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)
+    rows = dense(rows, np.float64)
     distances = pdist(rows)
     distances = distances[distances > 0]
     if distances.size == 0:
