@@ -37,7 +37,7 @@ def test_report_is_one_call(table: Path, monkeypatch: pytest.MonkeyPatch, capsys
 
 
 def test_report_without_its_packages(table: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    monkeypatch.setitem(sys.modules, "gramian.reports", None)
+    monkeypatch.setitem(sys.modules, "jinja2", None)
     gramian.save(gramian.KernelRidge().fit([[0.0], [1.0]], [0.0, 1.0]), table.parent / "m")
     assert main(["report", str(table.parent / "m")]) == 2
     assert 'pip install ".[report]"' in capsys.readouterr().err

@@ -29,10 +29,10 @@ Array = NDArray[np.float64]
 
 FEW_CLASSES = 20
 """Number of distinct integers up to which ``target="auto"`` treats them as classes."""
-SETTLE = 40
+VARIANCE_STEPS = 40
 """Optimisation steps over variances and scales, before L is learned and after each round."""
 TOL = {"evidence": 1e-2, "agop": 0.2}
-JOLT = 0.3
+PERTURBATION = 0.3
 """Relative size of the random change of the initial map in a restart."""
 DISAGREE = 0.2
 """Distance of two metrics above which restarts disagree."""
@@ -248,7 +248,7 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def _start(self, evidence: MetricEvidence, clock: Clock, tick: Tick) -> Climb:
         """Fit one lengthscale, then one per input; for a lower rank, keep the directions in which f varies most."""
         d = evidence.X.shape[1]
-        options: Any = {"max_iter": SETTLE, "clock": clock, "tick": tick}
+        options: Any = {"max_iter": VARIANCE_STEPS, "clock": clock, "tick": tick}
         one = climb(evidence, Prior(np.eye(d) / np.sqrt(d)), "scale", **options)
         each = climb(evidence, one.prior, "rows", **options)
         if self.rank is None or self.rank == d:
@@ -270,7 +270,7 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             before = found.prior
             after = agop_round(evidence, before, self.power, self.rank)
             moves.append(moved(before.L, after.L))
-            found = climb(evidence, after, "scale", max_iter=SETTLE, **options)
+            found = climb(evidence, after, "scale", max_iter=VARIANCE_STEPS, **options)
             if clock.expired:
                 break
         self.moves_, self.n_iter_ = np.array(moves), len(moves)
@@ -282,8 +282,8 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         first, kept, apart = best, {n: getattr(self, n) for n in ("moves_", "n_iter_") if hasattr(self, n)}, []
         for _ in range(self.n_restarts):
             L = start.prior.L
-            jolt = np.eye(len(L)) + JOLT * rng.standard_normal((len(L), len(L))) / np.sqrt(len(L))
-            there = Climb(Prior(jolt @ L, start.prior.amplitude, start.prior.noise), start.value, 0.0, 0)
+            change = np.eye(len(L)) + PERTURBATION * rng.standard_normal((len(L), len(L))) / np.sqrt(len(L))
+            there = Climb(Prior(change @ L, start.prior.amplitude, start.prior.noise), start.value, 0.0, 0)
             again = self._run(evidence, there, clock, tick)
             apart.append(moved(first.prior.L, again.prior.L))
             if again.value > best.value:

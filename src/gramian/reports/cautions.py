@@ -24,9 +24,9 @@ ILL = 1e12
 """Condition number above which a solution loses digits that matter."""
 NEW_ROWS = 2000
 """New rows compared with the training rows at most."""
-RELATED, SURE = 0.3, 1e-4
+CORRELATED, SIGNIFICANT = 0.3, 1e-4
 """Least rank correlation between error size and prediction for a warning, and its largest p-value."""
-TELLING = 40
+LEAST_ROWS = 40
 """Least number of rows for that warning."""
 UNBALANCED = 10
 """Ratio of the largest to the smallest class above which accuracy says little."""
@@ -95,7 +95,7 @@ def _chance(found: Evaluation, metric: str, now: float) -> float:
 
 def _residuals(subject: Subject, found: Evaluation | None) -> Iterator[str]:
     """Whether errors grow or shrink along the predictions, on the scale that was learned."""
-    if found is None or found.classes.size or found.truth.ndim > 1 or len(found.truth) < TELLING:
+    if found is None or found.classes.size or found.truth.ndim > 1 or len(found.truth) < LEAST_ROWS:
         return
     if getattr(subject.model, "target_scale_", "linear") == "log":
         return  # intervals then grow with the prediction
@@ -103,7 +103,7 @@ def _residuals(subject: Subject, found: Evaluation | None) -> Iterator[str]:
     if np.ptp(found.predicted) == 0.0 or np.ptp(error) == 0.0:
         return
     rank = spearmanr(found.predicted, error)
-    if abs(rank.statistic) > RELATED and rank.pvalue < SURE:
+    if abs(rank.statistic) > CORRELATED and rank.pvalue < SIGNIFICANT:
         small, *_, large = (error[part].mean() for part in np.array_split(np.argsort(found.predicted), 3))
         yield (
             f"Errors depend on the prediction: {written(small)} on average in the lowest third of the predictions and "

@@ -22,7 +22,7 @@ COINCIDENCE = 0.2
 """Training and new data may share this fraction of rows by chance."""
 DENSE_CELLS = 20_000_000
 """Sparse rows with at most this many cells are made dense for pictures."""
-TELLING = 20
+LEAST_ROWS = 20
 """If a model keeps fewer rows than this, not finding them among the new ones means nothing."""
 
 
@@ -144,7 +144,7 @@ class Subject:
         shared = set(known) & set(asked)
         if max(np.mean([row in shared for row in rows]) for rows in (known, asked)) > COINCIDENCE:
             return True
-        return False if len(known) >= TELLING or len(known) == self.n_train else None
+        return False if len(known) >= LEAST_ROWS or len(known) == self.n_train else None
 
 
 def _names_out(steps: list[Any], X: Any) -> list[str]:

@@ -24,7 +24,7 @@ PRIOR = 10.0
 """Weight of the prior, in rows, that draws to equal weights."""
 LEAST = 0.05
 """The share of an average below which a member is left out."""
-TO_ONE = 100.0
+SUM_PENALTY = 100.0
 """Strength, relative to the rows, of the penalty that makes weights sum to one."""
 
 
@@ -97,7 +97,7 @@ def _of_numbers(outputs: Array, rows: Rows, response: Any) -> Array:
         F, target = np.sqrt(weights)[:, None] * F, np.sqrt(weights) * target
     k, unit = F.shape[1], float(np.linalg.norm(F)) or 1.0
     least = float(np.mean((F - target[:, None]) ** 2, axis=0).min())
-    even, pull = np.sqrt(PRIOR * least) * np.eye(k), np.full((1, k), TO_ONE * unit)
+    even, pull = np.sqrt(PRIOR * least) * np.eye(k), np.full((1, k), SUM_PENALTY * unit)
     right = np.concatenate([target, np.full(k, even[0, 0] / k), pull[0, :1]])
     weights = nnls(np.vstack([F, even, pull]), right)[0]
     return np.asarray(weights / weights.sum()) if weights.any() else np.full(k, 1.0 / k)

@@ -22,7 +22,7 @@ from gramian.estimators.auto.candidates import candidates, checked_machines
 from gramian.estimators.auto.columns import checked_words, encode
 from gramian.estimators.auto.encoders import Category, LevelMeans
 from gramian.estimators.auto.explain import explained
-from gramian.estimators.auto.fits import Resources, awaken
+from gramian.estimators.auto.fits import Resources, warm_up
 from gramian.estimators.auto.forest import grow_forest
 from gramian.estimators.auto.ladder import larger, rungs
 from gramian.estimators.auto.leaderboard import TOO_SLOW, WINNER, Leaderboard
@@ -319,7 +319,7 @@ class AutoKernel(Nested, BaseEstimator):
         some = slice(max(memory // (COPIES * 8 * Z.shape[1]), 1))
         device = None if device_for(self.device, Z) is None else "auto"  # where a kernel has no GPU code: here
         if device is not None:
-            awaken(Z.shape[1], response.targets.shape[1], device)
+            warm_up(Z.shape[1], response.targets.shape[1], device)
         return Resources(memory, self.n_jobs, seed, noise_of_repeats(Z[some], response.targets[some]), clock, device)
 
     def _seen(self, tick: Tick, clock: Clock, board: Leaderboard, doing: str) -> None:

@@ -78,20 +78,20 @@ TRIED = 2000
 """Rows on which that is tried."""
 RIDGES = np.logspace(-2, 3, 11)
 """Ridges of that."""
-NOTHING: Mapping[str, str] = {}
+NO_WORDS: Mapping[str, str] = {}
 KINDS = ("number", "category", "date", "text", "identifier", "drop")
 """Words by which a user says how to read a column; ``"id"`` is short for an identifier."""
-UNIQUE, SURE_ROWS = 0.95, 20
+UNIQUE, LEAST_ROWS = 0.95, 20
 """Different values to a row from which a column is an identifier, and the rows that it takes to tell."""
 REPEATS = 7.0
 """Whole numbers without a repeat may be an identifier where chance would give at least this many repeats."""
 ORDER = 4.0
 """Deviations from chance by which the order of whole numbers tells something of the targets."""
-RARE = 10_000
+REMEMBERED = 10_000
 """Levels that are remembered, at most: rare ones to tell them from new ones, or those that have a mean."""
 SUBSTRING = 3
 """Length of the substrings that are counted in strings that are not words."""
-ODD, EXAMPLES = 0.05, 3
+ODD_SHARE, EXAMPLES = 0.05, 3
 """The share of other texts up to which a column is said to hold numbers, and how many of them are named."""
 PROBE = 2000
 """Values that are looked at to tell texts from numbers and dates written out."""
@@ -152,7 +152,7 @@ def _keys(pairs: Sequence[tuple[Any, Column]]) -> Array:
 
 def encode(
     table: list[Column],
-    words: Mapping[str, str] = NOTHING,
+    words: Mapping[str, str] = NO_WORDS,
     targets: Array | None = None,
     *,
     named: bool = True,
@@ -237,7 +237,7 @@ def _encoder(column: Column, targets: Array | None) -> Any:
 
 def _circled(encoder: Any, column: Column, targets: Array | None) -> Any:
     """A date with the circles that predict targets better than its days alone do."""
-    if targets is None or getattr(encoder, "kind", "") != "date" or column.values.shape[0] < SURE_ROWS:
+    if targets is None or getattr(encoder, "kind", "") != "date" or column.values.shape[0] < LEAST_ROWS:
         return encoder
     plain = _linear_error(encoder, column, targets)
     for cycle in CYCLES:
@@ -263,7 +263,7 @@ def _is_identifier(column: Column, encoder: Any, targets: Array) -> bool:
         return False
     values = encoder.transform(column)[:, 0]
     n = values.size
-    if n < SURE_ROWS or np.any(values != np.round(values)) or np.unique(values).size < n:
+    if n < LEAST_ROWS or np.any(values != np.round(values)) or np.unique(values).size < n:
         return False
     if _ID_NAME.search(column.name):
         return True
@@ -306,11 +306,11 @@ def _written(column: Column, kinds: tuple[str, ...] = ("number", "boolean", "dat
 
 def _odd_among_numbers(column: Column) -> list[str]:
     """The few different texts of a column of numbers that are none."""
-    if all(number(text) is None for text in present(column.values[:SURE_ROWS])):
+    if all(number(text) is None for text in present(column.values[:LEAST_ROWS])):
         return []
     texts = list(present(column.values))
     odd = [text for text in texts if number(text) is None]
-    return sorted(set(odd)) if len(odd) <= ODD * len(texts) else []
+    return sorted(set(odd)) if len(odd) <= ODD_SHARE * len(texts) else []
 
 
 def _number(name: str, kind: str, values: Array, *, written: bool = False, comma: bool = False) -> Any:
@@ -333,11 +333,11 @@ def _category(column: Column, counts: Counter[str], *, sure: bool = False) -> An
     least = max(2.0, LEVEL_SHARE * n)
     # Ties are broken by name, so that the order of the rows does not matter.
     often = sorted((level for level, count in counts.items() if count >= least), key=lambda v: (-counts[v], v))
-    unique = not sure and n >= SURE_ROWS and len(counts) >= UNIQUE * counts.total()
+    unique = not sure and n >= LEAST_ROWS and len(counts) >= UNIQUE * counts.total()
     if unique and n > 1:
         return Dropped(column.name, f"an identifier, {len(counts):,} different values in {n:,} rows")
     rare = sorted(set(counts) - set(often[:LEVELS]))
-    return Category(column.name, tuple(often[:LEVELS]), tuple(rare) if len(rare) <= RARE else None)
+    return Category(column.name, tuple(often[:LEVELS]), tuple(rare) if len(rare) <= REMEMBERED else None)
 
 
 def _by_means(table: list[Column], made: list[Any], targets: Array, weights: Array) -> Encoding:

@@ -32,13 +32,13 @@ from gramian.solvers.gp.metric_learning import Climb, MetricEvidence, Prior, ago
 
 Array = NDArray[np.float64]
 
-CLIMB, SETTLE, ROUNDS = (45, 15), 20, (3, 1)
+CLIMB, VARIANCE_STEPS, ROUNDS = (45, 15), 20, (3, 1)
 """Steps over the entries of a metric, at first and on more rows; steps over scale and variances; rounds of AGOP."""
 METRIC_SLOPE = 0.01
 """A metric is learned where the slope of the evidence, for each row, is below this."""
 MOST_NOISE = 10.0
 """The largest variance of the noise, in units of the targets' variance."""
-MORE = 10.0
+GROWTH = 10.0
 """On more rows a metric starts with at most this many times its noise."""
 EVIDENCE_TOL = 1e-4
 """The search for hyperparameters ends where no slope of the evidence exceeds the root of this."""
@@ -52,9 +52,9 @@ COSTS = (1.0, 10.0, 100.0)
 """C of a support vector machine, for k(x, x) = 1."""
 STRENGTHS = (1e-3, 1e-5)
 """lam of a kernel machine, for k(x, x) = 1."""
-MOMENT = 0.1
+LEAST_SECONDS = 0.1
 """Least seconds of a fit."""
-AWAKE = 64
+WARM_UP_ROWS = 64
 """Rows of the fits that warm up a GPU."""
 DIAGONAL = 200
 """Rows whose k(x, x) is averaged."""
@@ -99,7 +99,7 @@ class Resources:
     def common(self, *, timed: bool = True) -> dict[str, Any]:
         """Return the parameters that every machine has; with ``timed``, max_time is what the clock leaves."""
         limited = timed and self.clock.max_time is not None
-        left = max(self.clock.left, MOMENT / self.clock.pace) if limited else None
+        left = max(self.clock.left, LEAST_SECONDS / self.clock.pace) if limited else None
         return {"memory": self.memory, "n_jobs": self.n_jobs, "max_time": left, "device": self.device}
 
 
@@ -135,10 +135,14 @@ def fit(
         return make(c, data, given, resources)
 
 
-def awaken(inputs: int, targets: int, device: str) -> None:
+def warm_up(inputs: int, targets: int, device: str) -> None:
     """Warm up a GPU, so that the first trials are not timed with its start."""
     rng = np.random.default_rng(0)
-    Z, Y, one = rng.standard_normal((AWAKE, inputs)), rng.standard_normal((AWAKE, targets)), np.ones(inputs)
+    Z, Y, one = (
+        rng.standard_normal((WARM_UP_ROWS, inputs)),
+        rng.standard_normal((WARM_UP_ROWS, targets)),
+        np.ones(inputs),
+    )
     with quiet():
         for kernel in (1.0 * Matern(one, nu=1.5) + Linear(), 1.0 * PowerExponential(one, p=1.5, q=1.0)):
             gp = GaussianProcessRegressor(kernel + White(0.1), optimizer=None, solver="cholesky", device=device)
@@ -213,7 +217,7 @@ def _metric(c: Candidate, data: Training, given: Kernel | None, resources: Resou
     base, start = behind_map(c.kernels[0] if given is None else given, data.Z.shape[1])
     least, clock = max(data.response.least_noise, resources.least_noise), resources.common()["max_time"]
     # As in ``_process``, more rows start with more noise, but not with so much that reducing it takes all steps.
-    start = replace(start, noise=max(start.noise, least, 0.0 if given is None else min(NOISE, MORE * start.noise)))
+    start = replace(start, noise=max(start.noise, least, 0.0 if given is None else min(NOISE, GROWTH * start.noise)))
     counts = np.ones(data.Y.shape[0]) if data.weights is None else data.weights
     evidence = MetricEvidence(base, data.Z, data.Y, counts, resources.memory, resources.n_jobs)
     found = _learned_map(evidence, start, c.metric, given is not None, Clock(clock), (least, MOST_NOISE))
@@ -231,10 +235,10 @@ def _learned_map(
     options: Any = {"clock": clock, "noises": noises}
     if method == "evidence":
         return climb(evidence, start, "entries", max_iter=CLIMB[again], **options)
-    found = climb(evidence, start, "scale", max_iter=SETTLE, **options) if again else Climb(start, 0.0, 0.0, 0)
+    found = climb(evidence, start, "scale", max_iter=VARIANCE_STEPS, **options) if again else Climb(start, 0.0, 0.0, 0)
     for _ in range(ROUNDS[again]):
         turned = agop_round(evidence, found.prior, METRICS[method], None)
-        found = climb(evidence, turned, "scale", max_iter=SETTLE, **options)
+        found = climb(evidence, turned, "scale", max_iter=VARIANCE_STEPS, **options)
     return found
 
 

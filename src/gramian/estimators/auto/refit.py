@@ -33,11 +33,11 @@ Rows = NDArray[np.intp]
 
 LANDMARK_FLOOR, PASSES_FLOOR = 2e-5, 1e-6
 """The least ridge of a fit through landmarks, in memory and over passes, relative to k(x, x)."""
-USELESS = 0.05
+WORST_RESIDUAL = 0.05
 """Above this residual, landmarks are the better choice."""
-WITNESS_TOL = 1e-2
+HELD_OUT_TOL = 1e-2
 """Relative residual of the second run of conjugate gradients, which estimates the error."""
-WITNESSES = 2000
+HELD_OUT_ROWS = 2000
 """Rows held out of a first fit, to estimate the error."""
 FIRST_ROWS, MORE_ROWS = 20_000, 20_000
 """Rows that landmarks are chosen from, and rows that are added at a time."""
@@ -48,7 +48,7 @@ SHARE_OF_LEARNING, SHARE_OF_ITERATION = 0.3, 0.75
 LINEAR_ROWS, FOLDS, SAME_SIZE = 20_000, 5, 0.6
 """A linear model of classes is cross-validated once more on so many rows, in so many folds, unless the search has used
 this share of them."""
-GRACE = 0.1
+LEAST_SHARE = 0.1
 """The share of the time limit that the last fit of the first machine has even where the search overran."""
 
 
@@ -130,7 +130,7 @@ class Winner:
     def split(self) -> tuple[Rows, Rows]:
         """All rows but some, and those, in random order: to be predicted before they are fitted to."""
         order = np.random.default_rng(self.resources.seed).permutation(self.Z.shape[0])
-        first = self.Z.shape[0] - min(WITNESSES, self.Z.shape[0] // 5)
+        first = self.Z.shape[0] - min(HELD_OUT_ROWS, self.Z.shape[0] // 5)
         return order[:first], order[first:]
 
 
@@ -146,7 +146,7 @@ def affordable(offered: Iterable[Winner], planner: Planner) -> list[Winner]:
     return found
 
 
-def refit(p: Winner, *, grace: float = GRACE) -> Refit:
+def refit(p: Winner, *, grace: float = LEAST_SHARE) -> Refit:
     """Fit the winner of a search to all rows."""
     clock = p.resources.clock
     if clock.max_time is not None:
@@ -191,7 +191,7 @@ def _least_squares(p: Winner, how: Plan) -> Refit:
         how = p.planner.through_landmarks(p.resources.nominal_left, "time_limit stopped an exact fit; ")
     if how.way == "pcg":
         iterated = _by_iteration(p, how)
-        if iterated.model.certificate_.violation <= USELESS:
+        if iterated.model.certificate_.violation <= WORST_RESIDUAL:
             return iterated
         why = "time_limit stopped an iteration" if iterated.cut else "conjugate gradients stalled"
         how = p.planner.through_landmarks(p.planner.reserve("gp"), f"{why} over all rows; ")
@@ -216,10 +216,10 @@ def _by_iteration(p: Winner, how: Plan) -> Refit:
     options = {"tol": PCG_TOL, "random_state": resources.seed, **resources.common()}
     model = KernelRidge(how.ridge, kernel=p.kernel, solver="pcg", **options)
     model.fit(p.Z, p.response.targets, p.response.weights)
-    if model.certificate_.violation > USELESS or not model.certificate_.converged:
+    if model.certificate_.violation > WORST_RESIDUAL or not model.certificate_.converged:
         return Refit(model, "ridge", how.reason)
     rows = p.split()[1]
-    changed = {"warm_start": True, "tol": WITNESS_TOL, **p.resources.common()}
+    changed = {"warm_start": True, "tol": HELD_OUT_TOL, **p.resources.common()}
     other = KernelRidge(**{**model.get_params(deep=False), **changed})
     other.dual_coef_ = model.dual_coef_.copy()
     weights = np.ones(p.Z.shape[0]) if p.response.weights is None else p.response.weights.copy()

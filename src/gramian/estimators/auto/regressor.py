@@ -32,7 +32,7 @@ LARGEST = 1e150
 
 SKEWED, DIFFERENT = 1.0, 10
 """The skewness of positive targets, and how many different ones there are, from which a log scale is tried."""
-TOLD, SURE, LEAST_TOLD = 0.35, 5.0, 50
+CORRELATION, DEVIATIONS, LEAST_TARGETS = 0.35, 5.0, 50
 """The rank correlation of predictions and sizes of residuals that is told, in itself and in deviations; and of how many
 different targets, at least."""
 
@@ -137,17 +137,17 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
         self.residuals_ = response.scale * (response.targets[rows, 0] - held[:, 0])
         self.residual_weights_ = response.weights_of(rows)
         predicted = response.predictions(held, self.shift_)
-        if np.unique(response.y).size >= LEAST_TOLD:
-            self._tell_of_residuals(predicted)
+        if np.unique(response.y).size >= LEAST_TARGETS:
+            self._warn_of_residuals(predicted)
         return predicted
 
-    def _tell_of_residuals(self, predictions: Array) -> None:
+    def _warn_of_residuals(self, predictions: Array) -> None:
         """Warn where the size of residuals depends on the prediction, so that intervals of one width fit none."""
         m = self.residuals_.size
-        if (self.machine_ == "gp" and self.target_scale_ == "log") or m < LEAST_TOLD or np.ptp(predictions) == 0.0:
+        if (self.machine_ == "gp" and self.target_scale_ == "log") or m < LEAST_TARGETS or np.ptp(predictions) == 0.0:
             return
         rank = float(spearmanr(predictions, np.abs(self.residuals_)).statistic)
-        if abs(rank) > max(TOLD, SURE / math.sqrt(m)):
+        if abs(rank) > max(CORRELATION, DEVIATIONS / math.sqrt(m)):
             grow = "grow" if rank > 0 else "shrink"
             of = "relative residuals" if self.target_scale_ == "log" else "residuals"
             warn(

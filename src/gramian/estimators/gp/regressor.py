@@ -59,7 +59,7 @@ NOT_DEFINITE = (
     "The kernel, {}, is not returning a positive definite matrix. Try gradually increasing the 'alpha' parameter of "
     "your GaussianProcessRegressor estimator. {}"
 )
-DROWNED = 10.0
+TOO_NOISY = 10.0
 """A fixed ``alpha`` above this many mean squares of the targets leaves nothing to explain."""
 
 
@@ -329,7 +329,7 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         if self.approximation is not None:
             kernel = self._prior_of_map(kernel, X)
         size, least = float(np.mean(Y**2)), float(np.min(self.alpha))
-        if 0 < DROWNED * size < least and not self.normalize_y:
+        if 0 < TOO_NOISY * size < least and not self.normalize_y:
             warn(
                 f"{type(self).__name__}: alpha={least:.3g} is noise far above the targets, whose mean square is "
                 f"{size:.1e}, so the fit explains hardly any of them; lower alpha, or set normalize_y=True.",

@@ -28,9 +28,9 @@ from gramian.solvers.mixture.em import EvidenceSplit
 from gramian.solvers.mixture.families import FAMILIES
 
 Array = NDArray[np.float64]
-BLUNT = 0.1
+SPREAD_SHARE = 0.1
 """Part of the starting responsibilities spread over all components, so that no density starts at zero anywhere."""
-FALL = 1e-9
+ROUNDING = 1e-9
 """Decrease of the likelihood per sample that rounding may cause, relative to its size."""
 
 
@@ -166,7 +166,7 @@ class FamilyMixture(Evidence, DensityMixin, BaseEstimator):
             warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct samples than components
             codes = KMeans(K, n_init=1, random_state=rng).fit(X, sample_weight=w).labels_
         drawn = rng.random_sample((len(X), K))  # so that components equal after k-means differ
-        return (1.0 - BLUNT) * np.eye(K)[codes] + BLUNT * drawn / drawn.sum(axis=1, keepdims=True)
+        return (1.0 - SPREAD_SHARE) * np.eye(K)[codes] + SPREAD_SHARE * drawn / drawn.sum(axis=1, keepdims=True)
 
     def _em(self, X: Array, w: Array, q: Array, clock: Clock) -> tuple[Array, list[Any], list[EvidenceSplit], bool]:
         """Alternate M-steps and E-steps, starting from responsibilities q."""
@@ -181,7 +181,7 @@ class FamilyMixture(Evidence, DensityMixin, BaseEstimator):
             split = evidence_split(joint, q, w)
             last, value = value, split.log_likelihood
             gain = value - last
-            if not gain >= -FALL * (1.0 + abs(value)):
+            if not gain >= -ROUNDING * (1.0 + abs(value)):
                 raise ValueError(
                     f"the log-likelihood fell from {last:.6g} to {value:.6g} per sample, so fit(X, weights) of "
                     f"{type(self.family_).__name__} does not maximise Σ weights_i log_density(x_i); correct one."

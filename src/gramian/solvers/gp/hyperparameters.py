@@ -50,7 +50,7 @@ LENGTHS = ("lengthscale", "period")
 """Parameters in units of X."""
 NOISE = 0.1
 """The noise to start at, as a share of the mean square of y."""
-QUIET = 1e-3
+LESS_NOISE = 1e-3
 """On a plateau, starts are tried with this share of the noise too."""
 REPEATS = 20
 """Equal rows bound the noise from below if they leave at least this many degrees of freedom."""
@@ -159,7 +159,7 @@ def learn(
             starts.append(candidates[1 + int(np.argmax(values[1:]))])
         if own is None and screen is None:
             spare = [candidates[i] for i in np.argsort(values)[::-1]]
-            options["spare"] = [*spare, *_quiet(kernel, spare)]
+            options["spare"] = [*spare, *_with_less_noise(kernel, spare)]
 
     def climb(evidence: Callable[..., Any], theta: Theta) -> tuple[float, Theta]:
         at = evidence(kernel.with_theta(theta), gradient=True)
@@ -233,9 +233,9 @@ def data_starts(kernel: Kernel, X: Any, size: float, rng: np.random.RandomState)
     return [np.clip(start, *kernel.bounds.T) for start in starts]
 
 
-def _quiet(kernel: Kernel, starts: list[Theta]) -> list[Theta]:
+def _with_less_noise(kernel: Kernel, starts: list[Theta]) -> list[Theta]:
     """The same starts with less noise; none if the kernel has no noise to learn."""
-    step = np.where(_names(kernel) == "noise", math.log(QUIET), 0.0)
+    step = np.where(_names(kernel) == "noise", math.log(LESS_NOISE), 0.0)
     return [np.clip(start + step, *kernel.bounds.T) for start in starts] if step.any() else []
 
 

@@ -48,7 +48,7 @@ LONG = 0.9
 """A step was too long if less than this fraction of it was taken."""
 PATIENCE = 20
 """Steps with one envelope before a wider one is taken."""
-STRIKES = 4
+MOST_STALLS = 4
 """Most steps in a row without progress."""
 
 
@@ -169,18 +169,18 @@ def _newton(which: int, start: Start, functions: Functions, m: int, limits: Goal
     here = yield from looked(start.theta, start.width)
     if functions.kinks and start.wide > start.width and here.found.gap > NEAR:
         here = yield from looked(start.theta, start.wide)
-    best, strikes, shrink, tries, left = here.found, 0, SHRINK, 0, float(here.smooth_gap > NEAR * abs(here.objective))
+    best, stalls, shrink, tries, left = here.found, 0, SHRINK, 0, float(here.smooth_gap > NEAR * abs(here.objective))
     long, curvature = False, here.curvature
     goal = limits.tol
     for steps in range(1, limits.max_iter + 1):
         best = replace(best, steps=steps)
         why = limits.clock.ended(steps, limits.max_iter)
-        why = why or ("stopped by rounding in float64" if strikes > STRIKES else "")
+        why = why or ("stopped by rounding in float64" if stalls > MOST_STALLS else "")
         if best.gap <= goal or why:
             return replace(best, why=why)
         step, tries, flat = curvature.step(here.slope), tries + 1, False
         descent = float(np.sum(here.slope * step))
-        if functions.kinks and _stage_solved(here, 0.0 if strikes else np.inf if long else -0.5 * descent, goal):
+        if functions.kinks and _stage_solved(here, 0.0 if stalls else np.inf if long else -0.5 * descent, goal):
             shrink = max(shrink**2, STEEPEST) if tries == 1 and here.smooth_gap <= here.kink_gap else SHRINK
             share = max(shrink, _useful(here, goal * best.size, EPS * best.size), NARROWEST * start.width / here.width)
             there, tries, long = (yield from _next_stage(here, min(share, SHRINK), m, looked)), 0, False
@@ -196,7 +196,7 @@ def _newton(which: int, start: Start, functions: Functions, m: int, limits: Goal
             there, long = yield from _stepped(here, step, enough, hessian, long, looked)
             long, left = functions.kinks and long, there.smooth_gap / (here.smooth_gap or 1.0)
         gained = there.found.primal < best.primal or there.found.dual > best.dual
-        strikes = 0 if gained or (there is not here and not flat) else strikes + 1
+        stalls = 0 if gained or (there is not here and not flat) else stalls + 1
         done = functions.kinks and there.found.gap <= goal  # so that a warm start from it stops at once
         if functions.kinks:
             best = there.found if done else _better(best, there.found)
