@@ -4,7 +4,7 @@ import numpy as np
 
 import reference_em as reference
 from gramian.solvers.mixture.covariances import family, quadratics
-from gramian.solvers.mixture.gaussians import Mixture
+from gramian.solvers.mixture.exponential_family import Mixture
 from gramian.solvers.mixture.row_tiles import Rows
 
 TYPES = ["full", "tied", "diag", "spherical"]

@@ -87,4 +87,4 @@ def test_more_than_the_mean_is_a_tuple_and_of_blocks_there_are_results(said):
     std, interval, *of_blocks = list(said[0].values())[-4:]
     assert [len(re.findall(ARRAY, found)) for found in (std, interval)] == [2, 3]
     assert all(found.startswith("tuple[") for found in (std, interval))
-    assert of_blocks == ["gramian.data.results.Results"] * 2
+    assert of_blocks == ["gramian.data.predictions.Results"] * 2

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from gramian.estimators.machine.pegasos import PegasosClassifier as PegasosClassifier
     from gramian.estimators.machine.regressor import KernelMachineRegressor as KernelMachineRegressor
     from gramian.estimators.metric import MetricMap as MetricMap
-    from gramian.estimators.mixture.family import FamilyMixture as FamilyMixture
+    from gramian.estimators.mixture.family_mixture import FamilyMixture as FamilyMixture
     from gramian.estimators.mixture.gaussian import GaussianMixture as GaussianMixture
     from gramian.estimators.mixture.selection import select_components as select_components
     from gramian.estimators.pca import KernelPCA as KernelPCA
@@ -49,7 +49,7 @@ _PLACES = {
     "estimators.machine.classifier": ["KernelMachineClassifier"],
     "estimators.machine.regressor": ["KernelMachineRegressor"],
     "estimators.metric": ["MetricMap"],
-    "estimators.mixture.family": ["FamilyMixture"],
+    "estimators.mixture.family_mixture": ["FamilyMixture"],
     "estimators.mixture.gaussian": ["GaussianMixture"],
     "estimators.mixture.selection": ["select_components"],
     "estimators.pca": ["KernelPCA"],

@@ -457,13 +457,13 @@ def test_waves_need_dense_rows(data):
 
 
 def test_predictions_are_streamed(data, monkeypatch):
-    from gramian.gram import columns
+    from gramian.gram import prepared
 
     X, y, _ = data
     model = KernelRidge(0.1, kernel=RBF(1.0), device="cuda").fit(X, y)
     Z = np.repeat(X, 3, axis=0) + 0.1
     whole = model.predict(Z)
-    monkeypatch.setattr(columns, "STREAMED", 100)
+    monkeypatch.setattr(prepared, "STREAMED", 100)
     np.testing.assert_allclose(model.predict(Z), whole, atol=1e-12)
 
 

@@ -6,7 +6,7 @@ import pytest
 import gramian.kernels as gk
 from gramian.gram import Gram, draw_landmarks
 from gramian.gram.operator import Deferred
-from gramian.gram.pivots import landmarks_and_factor
+from gramian.gram.pivoted_cholesky import landmarks_and_factor
 
 
 @pytest.fixture

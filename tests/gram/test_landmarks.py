@@ -8,7 +8,7 @@ import reference
 from gramian import kernels as gk
 from gramian.gram import Gram, draw_landmarks, greedy, kmeans, leverage, rpcholesky, select, uniform
 from gramian.gram.landmarks import RULES
-from gramian.gram.pivots import factorise
+from gramian.gram.pivoted_cholesky import factorise
 
 
 @pytest.fixture(name="X")

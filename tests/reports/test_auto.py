@@ -12,8 +12,8 @@ import gramian
 from gramian.estimators.auto.base import fit_by_clock
 from gramian.estimators.auto.forest import Forest
 from gramian.progress import Clock
-from gramian.reports.evaluation import evaluate, importance
 from gramian.reports.facts import measured, settings_of
+from gramian.reports.held_out import evaluate, importance
 from gramian.reports.subject import subject_of
 
 

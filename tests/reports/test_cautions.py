@@ -12,8 +12,8 @@ from sklearn.model_selection import GridSearchCV
 from gramian import SVC, AutoKernelRegressor, GaussianProcessClassifier, GaussianProcessRegressor, KernelRidge
 from gramian.kernels import RBF, Linear
 from gramian.reports.cautions import cautions
-from gramian.reports.evaluation import evaluate, importance
 from gramian.reports.facts import Score, bytes_held, expression, measured, score_of, seconds_of, settings_of
+from gramian.reports.held_out import evaluate, importance
 from gramian.reports.subject import subject_of
 
 

@@ -2,6 +2,6 @@
 
 from gramian.data.blocks import Blocks
 from gramian.data.cluster import connect
-from gramian.data.results import Results
+from gramian.data.predictions import Results
 
 __all__ = ["Blocks", "Results", "connect"]

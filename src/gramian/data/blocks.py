@@ -18,7 +18,7 @@ from gramian.data.passes import Executor, Item, Need, Part, Passes, Threads
 from gramian.data.tensors import with_tensors
 
 if TYPE_CHECKING:
-    from gramian.data.results import Results
+    from gramian.data.predictions import Results
 
 ROWS = 131_072
 """Rows of a block: seconds of work with a thousand features, so that the overhead of a task is negligible."""
@@ -286,7 +286,7 @@ def by_blocks(method: Callable[[Any, Any], Array]) -> MethodOfRows[Array]:
             return direct(self, X, *args, **options)
         if args:
             raise TypeError(f"with blocks, pass the options of {method.__name__} by name.")
-        from gramian.data.results import results_of
+        from gramian.data.predictions import results_of
 
         return results_of(self, method.__name__, X, options)
 

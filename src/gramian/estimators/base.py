@@ -30,9 +30,9 @@ from gramian.data.blocks import as_blocks, by_blocks
 from gramian.data.passes import Held, Part, Passes
 from gramian.features.base import draw
 from gramian.gram import Gram
-from gramian.gram.columns import columns_of
 from gramian.gram.device import checked_device
 from gramian.gram.operator import narrow, wide
+from gramian.gram.prepared import columns_of
 from gramian.kernels import Kernel
 from gramian.kernels.points import dense, is_finite_table, objects
 from gramian.kernels.resolve import WITH_GAMMA, holds_objects, is_precomputed, resolve, resolve_gamma

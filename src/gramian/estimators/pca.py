@@ -38,8 +38,8 @@ from gramian.estimators.docstrings import documented
 from gramian.estimators.ridge import KernelRidge
 from gramian.features.base import WorkerMap, fit_map, parameters_checked
 from gramian.gram import Gram
-from gramian.gram.columns import columns_of
 from gramian.gram.operator import narrow, wide
+from gramian.gram.prepared import columns_of
 from gramian.kernels import RBF, Kernel
 from gramian.kernels.algebra import Scaled
 from gramian.kernels.points import dense, dtype_of

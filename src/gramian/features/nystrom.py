@@ -19,10 +19,10 @@ from sklearn.utils.validation import check_is_fitted
 from gramian.data.blocks import is_blocks
 from gramian.features.base import ExplicitMap, constraints, parameters_checked, sampled_rows
 from gramian.gram import Gram, Pivots, select
-from gramian.gram.columns import KEPT, columns_of
 from gramian.gram.landmarks import RULES
 from gramian.gram.operator import Deferred, wide
-from gramian.gram.pivots import inverse, landmarks_and_factor
+from gramian.gram.pivoted_cholesky import inverse, landmarks_and_factor
+from gramian.gram.prepared import KEPT, columns_of
 from gramian.kernels import Kernel, resolve
 from gramian.kernels.points import dtype_of, objects
 from gramian.kernels.resolve import holds_objects, is_precomputed

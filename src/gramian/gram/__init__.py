@@ -3,7 +3,7 @@
 from gramian.gram.landmarks import greedy, kmeans, leverage, select, uniform
 from gramian.gram.lowrank import LowRank
 from gramian.gram.operator import Gram
-from gramian.gram.pivots import Pivots, draw_landmarks, rpcholesky
+from gramian.gram.pivoted_cholesky import Pivots, draw_landmarks, rpcholesky
 from gramian.gram.symmetric import SymmetricGram
 
 __all__ = [

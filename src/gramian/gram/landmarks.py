@@ -10,7 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.gram.operator import Gram
-from gramian.gram.pivots import Pivots, Seed, checked, checked_tol, done, factorise, rounding_floor, rpcholesky
+from gramian.gram.pivoted_cholesky import (
+    Pivots,
+    Seed,
+    checked,
+    checked_tol,
+    done,
+    factorise,
+    rounding_floor,
+    rpcholesky,
+)
 from gramian.resources import random_of
 
 Rule = TypeVar("Rule", bound=Callable[..., Pivots])

@@ -22,7 +22,7 @@ from gramian.kernels import Kernel
 from gramian.kernels.objects import Table
 from gramian.kernels.points import dtype_of
 from gramian.kernels.resolve import holds_objects
-from gramian.model_selection.tables import Tables
+from gramian.model_selection.gram_matrices import Tables
 from gramian.resources import memory_budget, run, worker_count
 
 OWN_WAY = ("approximation", "kernel_params", "max_iter", "max_time", "warm_start")

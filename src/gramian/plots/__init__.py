@@ -9,11 +9,11 @@ from gramian.plots.boundary import DecisionBoundaryDisplay
 from gramian.plots.convergence import ConvergenceDisplay
 from gramian.plots.coverage import CoverageDisplay
 from gramian.plots.frontier import FrontierDisplay, Run
+from gramian.plots.gaussian_process import GaussianProcessDisplay
 from gramian.plots.interpolant import InterpolantDisplay
 from gramian.plots.matrix import GramMatrixDisplay
 from gramian.plots.metric import MetricDisplay
 from gramian.plots.mixture import MixtureDisplay
-from gramian.plots.process import GaussianProcessDisplay
 from gramian.plots.sensitivity import SensitivityDisplay
 from gramian.plots.spectrum import SpectrumDisplay
 from gramian.plots.tuning import TuningDisplay

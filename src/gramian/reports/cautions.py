@@ -13,8 +13,8 @@ from gramian.gram import Gram
 from gramian.inspection.fitted import sampled, training_rows
 from gramian.kernels.resolve import is_precomputed
 from gramian.numerals import written
-from gramian.reports.evaluation import Evaluation
 from gramian.reports.facts import MEASURES, Score, baseline_of, by_parts, measured
+from gramian.reports.held_out import Evaluation
 from gramian.reports.subject import Subject
 from gramian.resources import spans
 

@@ -21,7 +21,7 @@ from gramian.inspection.fitted import sampled, unnamed
 from gramian.numerals import shortened
 from gramian.plots.style import COLOURS, HATCHES, MARKERS, MUTED, axes, counted, ink, log_axis, plain
 from gramian.reports.board import Board
-from gramian.reports.evaluation import Evaluation
+from gramian.reports.held_out import Evaluation
 
 DRAWN = 1000
 """Rows drawn at most."""

@@ -17,7 +17,7 @@ from gramian.estimators.auto.leaderboard import METRICS
 from gramian.estimators.auto.metrics import CLASSES, NUMBERS
 from gramian.estimators.mixture.gaussian import GaussianMixture
 from gramian.numerals import shortened
-from gramian.reports.evaluation import Evaluation
+from gramian.reports.held_out import Evaluation
 from gramian.reports.subject import Subject
 from gramian.resources import readable
 

@@ -24,8 +24,8 @@ from gramian.numerals import written
 from gramian.plots.style import pyplot
 from gramian.reports.board import board_of
 from gramian.reports.cautions import cautions
-from gramian.reports.evaluation import evaluate, importance
 from gramian.reports.facts import Score, baseline_of, bytes_held, question, score_of, seconds_of, settings_of
+from gramian.reports.held_out import evaluate, importance
 from gramian.reports.pictures import INPUTS, KERNEL, QUALITY, SEARCH, pictures
 from gramian.reports.subject import Subject, subject_of
 from gramian.reports.worst import worst_rows

@@ -20,7 +20,7 @@ from gramian.inspection.fitted import unnamed
 from gramian.plots.style import COLOURS, axes, pyplot
 from gramian.reports import drawings
 from gramian.reports.board import Board
-from gramian.reports.evaluation import Evaluation
+from gramian.reports.held_out import Evaluation
 from gramian.reports.subject import Subject
 
 QUALITY, INPUTS, SEARCH, KERNEL = "quality", "inputs", "search", "kernel"

@@ -10,7 +10,7 @@ import numpy as np
 from gramian.inspection import Sensitivity
 from gramian.inspection.tables import as_table, column
 from gramian.numerals import shortened, written
-from gramian.reports.evaluation import Evaluation
+from gramian.reports.held_out import Evaluation
 from gramian.reports.subject import Subject
 
 SHOWN = 8

@@ -8,7 +8,17 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from gramian.certificates import Certificate
-from gramian.verification import automatic, least_squares, machine, metric, mixture, process, spectrum, stochastic, svm
+from gramian.verification import (
+    automatic,
+    gaussian_process,
+    least_squares,
+    machine,
+    metric,
+    mixture,
+    spectrum,
+    stochastic,
+    svm,
+)
 from gramian.verification.rows import Data
 
 __all__ = ["agree", "verify"]
@@ -24,8 +34,8 @@ CHECKS: dict[str, Callable[[Any, Data], Certificate]] = {
     "KernelMachineRegressor": machine.regression,
     "KernelMachineClassifier": machine.classification,
     "PegasosClassifier": stochastic.pegasos,
-    "GaussianProcessRegressor": process.regression,
-    "GaussianProcessClassifier": process.classification,
+    "GaussianProcessRegressor": gaussian_process.regression,
+    "GaussianProcessClassifier": gaussian_process.classification,
     "KernelPCA": spectrum.components,
     "GaussianMixture": mixture.mixture,
     "FamilyMixture": mixture.of_family,

@@ -8,7 +8,7 @@ import reference_em as reference
 from gramian.solvers.mixture.covariances import family
 from gramian.solvers.mixture.e_step import FEW, evaluate, evaluate_few, expect, tally
 from gramian.solvers.mixture.em import maximise
-from gramian.solvers.mixture.gaussians import Mixture
+from gramian.solvers.mixture.exponential_family import Mixture
 from gramian.solvers.mixture.row_tiles import Rows
 from mixture_problems import TYPES, plain, problem
 

@@ -14,7 +14,7 @@ from gramian.solvers.mixture import em as em_module
 from gramian.solvers.mixture.covariances import family
 from gramian.solvers.mixture.e_step import expect
 from gramian.solvers.mixture.em import em, gradient_norm, maximise
-from gramian.solvers.mixture.gaussians import Mixture
+from gramian.solvers.mixture.exponential_family import Mixture
 from gramian.solvers.mixture.row_tiles import Rows
 from mixture_problems import TYPES, plain, problem
 

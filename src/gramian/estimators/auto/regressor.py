@@ -25,7 +25,7 @@ from gramian.estimators.docstrings import documented
 from gramian.warning import warn
 
 if TYPE_CHECKING:
-    from gramian.data.results import Results
+    from gramian.data.predictions import Results
 
 LARGEST = 1e150
 """The largest target, and the inverse of the least range of targets: squares of them are numbers still."""

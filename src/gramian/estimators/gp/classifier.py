@@ -27,10 +27,10 @@ from gramian.estimators.base import (
     validated,
     warn_unless_converged,
 )
-from gramian.estimators.gp.process import LEARNING
+from gramian.estimators.gp.predictions import LEARNING
 from gramian.features.base import parameters_checked
-from gramian.gram.columns import kept
 from gramian.gram.operator import narrow, wide
+from gramian.gram.prepared import kept
 from gramian.kernels import RBF, Kernel, Scaled, resolve
 from gramian.kernels.resolve import is_precomputed, like_given
 from gramian.kernels.tunable import Nested

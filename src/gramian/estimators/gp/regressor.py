@@ -25,7 +25,7 @@ from gramian.estimators.base import (
     validated,
     warn_unless_converged,
 )
-from gramian.estimators.gp.process import DEFAULT, LEARNING, Noise
+from gramian.estimators.gp.predictions import DEFAULT, LEARNING, Noise
 from gramian.estimators.gp.sparse import SparseProcess, held_rows
 from gramian.estimators.trend import TREND, fitted_trend
 from gramian.features.base import parameters_checked

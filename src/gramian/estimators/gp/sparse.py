@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gramian.data.passes import Held, Part, Passes
 from gramian.estimators.base import adapted, has_landmarks, opened, sampled
-from gramian.estimators.gp.process import Noise, Process
+from gramian.estimators.gp.predictions import Noise, Process
 from gramian.features.base import fit_map, sample_seed, trace_error
 from gramian.gram.operator import wide
 from gramian.kernels import Kernel

@@ -17,7 +17,7 @@ from gramian.resources import random_of
 from gramian.solvers.mixture.covariances import Floats, family
 from gramian.solvers.mixture.e_step import evaluate, evaluate_few
 from gramian.solvers.mixture.em import EvidenceSplit
-from gramian.solvers.mixture.gaussians import Mixture
+from gramian.solvers.mixture.exponential_family import Mixture
 from gramian.solvers.mixture.on_card import CardExpectation
 from gramian.solvers.mixture.row_tiles import Rows, Workers
 

@@ -30,7 +30,7 @@ from gramian.resources import one_blas_thread, random_of
 from gramian.solvers.mixture.covariances import COVARIANCE_TYPES, CovarianceFamily, Floats, family
 from gramian.solvers.mixture.e_step import Statistics, expect, expectation, frame, tally
 from gramian.solvers.mixture.em import EMResult, em, maximise
-from gramian.solvers.mixture.gaussians import Mixture
+from gramian.solvers.mixture.exponential_family import Mixture
 from gramian.solvers.mixture.on_card import CardExpectation
 from gramian.solvers.mixture.row_tiles import Block, Rows, Workers
 from gramian.warning import warn

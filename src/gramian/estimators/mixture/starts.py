@@ -20,7 +20,7 @@ from gramian.resources import worker_count
 from gramian.solvers.mixture.covariances import CovarianceFamily, Floats
 from gramian.solvers.mixture.e_step import tally
 from gramian.solvers.mixture.em import maximise, refine
-from gramian.solvers.mixture.gaussians import Mixture
+from gramian.solvers.mixture.exponential_family import Mixture
 from gramian.solvers.mixture.row_tiles import Block, Rows, Workers
 
 SAMPLE, EACH = 20_000, 200

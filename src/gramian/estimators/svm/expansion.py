@@ -14,8 +14,8 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from gramian.estimators.base import as_array, has_landmarks, validated
 from gramian.estimators.duality import Duality
 from gramian.gram import Gram
-from gramian.gram.columns import columns_of
 from gramian.gram.operator import wide
+from gramian.gram.prepared import columns_of
 from gramian.kernels import Dot, Kernel, Radial
 from gramian.kernels.points import is_sparse
 from gramian.kernels.resolve import is_precomputed

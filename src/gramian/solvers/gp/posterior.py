@@ -20,7 +20,7 @@ from scipy.linalg import blas, qr, solve_triangular
 
 from gramian.certificates import Certificate, predicted_residual
 from gramian.gram import Gram, rpcholesky
-from gramian.gram.columns import Columns, kept
+from gramian.gram.prepared import Columns, kept
 from gramian.kernels import Kernel
 from gramian.kernels.points import to_numpy
 from gramian.progress import Clock, Tick, silent

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from gramian.data.passes import Need, Part, Passes, Sums
 from gramian.solvers.mixture.covariances import EPS, CovarianceFamily, Floats, quadratics
-from gramian.solvers.mixture.gaussians import LOG_ZERO, Mixture
+from gramian.solvers.mixture.exponential_family import LOG_ZERO, Mixture
 from gramian.solvers.mixture.row_tiles import Block, Rows, Scratch, Workers
 
 # Largest absolute error of a row's log-density for which the expanded form is used.

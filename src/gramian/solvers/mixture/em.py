@@ -31,7 +31,7 @@ import numpy as np
 from gramian.progress import Clock, Tick, silent
 from gramian.solvers.mixture.covariances import EPS, quadratics
 from gramian.solvers.mixture.e_step import ROUNDING, Statistics, expect
-from gramian.solvers.mixture.gaussians import Mixture
+from gramian.solvers.mixture.exponential_family import Mixture
 from gramian.solvers.mixture.row_tiles import Rows, Workers
 
 

@@ -21,7 +21,7 @@ class Family:
     Examples
     --------
     >>> import numpy as np
-    >>> from gramian.estimators.mixture.family import FamilyMixture
+    >>> from gramian.estimators.mixture.family_mixture import FamilyMixture
     >>> from gramian.solvers.mixture.families import Family
     >>> class Exponential(Family):
     ...     def log_density(self, X, theta):

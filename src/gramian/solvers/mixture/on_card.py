@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gramian.solvers.mixture.covariances import Floats
 from gramian.solvers.mixture.e_step import Statistics, is_expanded
-from gramian.solvers.mixture.gaussians import LOG_ZERO, Mixture
+from gramian.solvers.mixture.exponential_family import LOG_ZERO, Mixture
 from gramian.solvers.mixture.row_tiles import Rows, Workers
 
 

@@ -1,9 +1,9 @@
 // The rooms, in the order of a course.
 import { approximation } from "./approximation.js";
 import { duality } from "./duality.js";
-import { features } from "./features.js";
+import { features } from "./feature_space.js";
 import { mixtures } from "./mixtures.js";
-import { own } from "./own.js";
+import { own } from "./own_data.js";
 import { plane } from "./plane.js";
 import { regression } from "./regression.js";
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gramian import SVC, KernelRidge
-from gramian.gram.columns import WHOLE, Columns, columns_of
+from gramian.gram.prepared import WHOLE, Columns, columns_of
 from gramian.kernels import RBF, Constant, Laplace, Linear, Matern, Periodic, Polynomial, RationalQuadratic, White
 
 RNG = np.random.default_rng(0)

@@ -5,7 +5,7 @@ import pytest
 
 from gramian.kernels import RBF, Laplace, Linear, Matern, Periodic, RationalQuadratic, Sigmoid
 from gramian.kernels.objects import Table
-from gramian.model_selection.tables import Tables
+from gramian.model_selection.gram_matrices import Tables
 
 X = np.random.default_rng(0).standard_normal((40, 3))
 SIZE = 8 * 40 * 40

@@ -19,7 +19,7 @@ from gramian.kernels.tunable import Nested
 from gramian.resources import blas_threads, random_of
 
 if TYPE_CHECKING:
-    from gramian.data.results import Results
+    from gramian.data.predictions import Results
 
 Noise = float | NDArray[np.float64]
 """One variance for all rows, or one for each row (n,)."""

@@ -46,7 +46,7 @@ class Results:
     --------
     >>> import numpy as np
     >>> from gramian.data import Blocks
-    >>> from gramian.data.results import Results
+    >>> from gramian.data.predictions import Results
     >>> results = Results(Blocks(np.ones((5, 2)), rows=2), lambda X: X.sum(axis=1), "sum")
     >>> [len(block) for block in results]
     [2, 2, 1]
