@@ -54,8 +54,7 @@ class MixtureDisplay(Display):
 
     Attributes
     ----------
-    figure_, ax_ : matplotlib figure and axes
-        Where it was drawn.
+    {figure}
     ellipses_ : list of patches
         Two for each component, the smaller first.
     scatters_ : list of collections
@@ -153,15 +152,11 @@ class MixtureDisplay(Display):
 
         Parameters
         ----------
-        ax : matplotlib axes or None, default=None
-            Where; ``None`` for a figure of its own.
+        {where}
         kind : {"components", "evidence", "criterion"}, default="components"
             Ellipses or densities; log-likelihood by iteration; or the criterion by number of components.
 
-        Returns
-        -------
-        MixtureDisplay
-            Itself.
+        {itself}
         """
         components = self._draw_densities if self.means.shape[1] == 1 else self._draw_ellipses
         kinds = {"components": components, "evidence": self._draw_evidence, "criterion": self._draw_criterion}

@@ -38,8 +38,7 @@ class TuningDisplay(Display):
 
     Attributes
     ----------
-    figure_, ax_ : matplotlib figure and axes
-        Where it was drawn.
+    {figure}
     line_ : line
         The curve.
     mesh_, colorbar_ : heat map and its scale
