@@ -187,7 +187,7 @@ def kmeans(gram: Gram, rank: int, random_state: Seed = None, *, X: Any = None) -
     if X is None or np.shape(X)[0] != gram.shape[0]:
         raise ValueError(f"kmeans needs the {gram.shape[0]} rows themselves: pass X=.")
     batch = max(1024, 4 * rank)
-    # Beside other processes, threads of OpenMP would wait for each other a hundred times as long as they work on few rows.
+    # On few rows, beside other processes, threads of OpenMP would wait a hundred times as long as they work.
     few = min(batch, gram.shape[0]) * rank <= SMALL
     with threadpool_limits(1 if few else gram.workers, user_api="openmp"):
         model = MiniBatchKMeans(rank, random_state=random_state, batch_size=batch, n_init=1, max_iter=20).fit(X)
