@@ -18,9 +18,9 @@ EXTRAS_docs := [docs]
 EXTRAS_gpu  := [test,gpu]
 PINNED_gpu  := torch==2.13.0 triton
 
-# Two test workers, each with a single-threaded BLAS: two pools spinning on the same cores are slower than
-# one. Tests of peak memory measure a process of their own, so the workers do not disturb them.
-ONE_BLAS_THREAD := OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+# Two test workers, each with a single-threaded BLAS and OpenMP: two pools spinning on the same cores are slower
+# than one. Tests of peak memory measure a process of their own, so the workers do not disturb them.
+ONE_BLAS_THREAD := OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 OMP_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test coverage test-gpu fuzz lint bench docs hooks clean

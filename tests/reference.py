@@ -159,19 +159,6 @@ def input_gradient(k, X, Y, W, step=1e-6):
     return gradient
 
 
-def rpcholesky(K, rank, rng):
-    """Return pivots drawn one at a time by the residual diagonal, as the definition says."""
-    residual = np.array(K, dtype=np.float64)
-    pivots = []
-    for _ in range(rank):
-        d = np.maximum(np.diag(residual), 0)
-        i = rng.choice(len(d), p=d / d.sum())
-        pivots.append(i)
-        residual = residual - np.outer(residual[:, i], residual[i]) / residual[i, i]
-        residual[i] = residual[:, i] = 0
-    return pivots
-
-
 def nystrom(K, index):
     """Return K_nm K_mm⁺ K_mn."""
     return K[:, index] @ np.linalg.pinv(K[np.ix_(index, index)], hermitian=True) @ K[index]

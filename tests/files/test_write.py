@@ -249,7 +249,7 @@ def test_two_writers_and_a_reader(tmp_path: Path) -> None:
 
 def test_killed_writers_leave_nothing_for_ever(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
-    for _ in range(3):
+    for _ in range(2):
         with _writers(tmp_path, 10_000) as writers:
             for writer in writers:
                 for _ in range(rng.integers(1, 20)):

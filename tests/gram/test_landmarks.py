@@ -1,8 +1,12 @@
 """Landmark rules: the factor they promise, their laws, and who wins where."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from scipy import stats
+from sklearn.cluster import MiniBatchKMeans
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import reference
 from gramian import kernels as gk
@@ -34,22 +38,33 @@ def test_the_factor_is_nystroem(rule, dtype, X):
     np.testing.assert_array_equal(p.indices, select(rule, gram, 15, 0, X=X).indices)
 
 
+def law(K, rank):
+    """The probability of every ordered choice of pivots, by the definition: each with its share of the residual."""
+    if rank == 0:
+        return {(): 1.0}
+    shares, found = np.diag(K) / np.trace(K), {}
+    for i in np.flatnonzero(shares > 1e-12):
+        rest = law(K - np.outer(K[:, i], K[i]) / K[i, i], rank - 1)
+        found |= {(int(i), *others): shares[i] * p for others, p in rest.items()}
+    return found
+
+
+def follow(draws, expected):
+    """Whether drawn pivots have a law, by a chi-squared test with rare outcomes taken together."""
+    counts = Counter(tuple(index.tolist()) for index in draws)
+    assert counts.keys() <= expected.keys()
+    table = np.array([(counts[outcome], len(draws) * p) for outcome, p in expected.items()])
+    rare = table[:, 1] < 5
+    table = np.vstack([table[~rare], table[rare].sum(axis=0)])
+    return stats.chisquare(*table[table[:, 1] > 0].T).pvalue > 1e-3
+
+
 @pytest.mark.parametrize("block", [1, 4, 11])
 def test_accelerated_rpcholesky_has_the_law_of_one_at_a_time(block):
-    # Five points, three pivots: the 60 ordered outcomes, counted, against those of the definition.
     X = np.array([[0.0], [0.1], [0.7], [1.5], [1.6]])
     k = (1.0 + gk.Linear()) * gk.RBF(0.5)
-    gram, K = Gram(k, X), k(X)
-    draws = 4000
-    rng = np.random.RandomState(0)
-    ours = [tuple(rpcholesky(gram, 3, rng, block=block).indices.tolist()) for _ in range(draws)]
-    theirs = [tuple(reference.rpcholesky(K, 3, np.random.default_rng(s))) for s in range(draws)]
-    outcomes = sorted(set(ours) | set(theirs))
-    table = np.array([[side.count(o) for o in outcomes] for side in (ours, theirs)])
-    rare = table.sum(axis=0) < 10
-    table = np.column_stack([table[:, ~rare], table[:, rare].sum(axis=1)])
-    table = table[:, table.sum(axis=0) > 0]
-    assert stats.chi2_contingency(table).pvalue > 1e-3
+    gram, rng = Gram(k, X), np.random.RandomState(0)
+    assert follow([rpcholesky(gram, 3, rng, block=block).indices for _ in range(2000)], law(k(X), 3))
 
 
 def test_greedy_takes_the_worst_row(X):
@@ -148,17 +163,7 @@ def test_single_precision_stops_where_only_rounding_is_left(rng):
 def test_the_law_is_that_of_rpcholesky(rng):
     X = rng.random((16, 2))
     gram = Gram(gk.RBF(0.5), X)
-    pairs = np.zeros((2, 16, 16))
-    for seed in range(3000):
-        for table, choose in zip(pairs, (draw_landmarks, one_at_a_time), strict=True):
-            index = choose(gram, 2, seed)
-            table[index[0], index[1]] += 1
-    seen = pairs.sum(axis=0) >= 10
-    assert stats.chi2_contingency(pairs[:, seen]).pvalue > 1e-3
-
-
-def one_at_a_time(gram, rank, seed):
-    return rpcholesky(gram, rank, 10_000 + seed, block=1).indices
+    assert follow([draw_landmarks(gram, 2, seed) for seed in range(2000)], law(gk.RBF(0.5)(X), 2))
 
 
 def test_as_good_as_with_the_factor(rng):
@@ -197,3 +202,18 @@ def test_a_rank_that_is_none_is_named(rng, rank):
     gram = Gram(gk.RBF(1.0), rng.standard_normal((40, 2)))
     with pytest.raises(ValueError, match=f"between 1 and the number of rows, 40; got {rank!r}"):
         draw_landmarks(gram, rank)
+
+
+@pytest.mark.parametrize(("n", "rank", "n_jobs", "threads"), [(120, 5, 2, 1), (1200, 100, 2, 2), (1200, 100, 1, 1)])
+def test_k_means_takes_threads_for_many_rows_only(n, rank, n_jobs, threads, rng, monkeypatch):
+    seen, fit = [], MiniBatchKMeans.fit
+
+    def recorded(self, *args, **options):
+        seen.extend(lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "openmp")
+        return fit(self, *args, **options)
+
+    monkeypatch.setattr(MiniBatchKMeans, "fit", recorded)
+    X = rng.random((n, 3))
+    with threadpool_limits(2, user_api="openmp"):
+        kmeans(Gram(gk.RBF(0.5), X, n_jobs=n_jobs), rank, 0, X=X)
+    assert set(seen) == {threads}

@@ -325,16 +325,6 @@ class Expansion(KernelParameters):
     ) -> Function:
         return Function(kernel, X, alpha, ridge, noise, self.memory, self.n_jobs)
 
-    def _keep_weights(self, features: Any, weights: NDArray[np.float64], single: bool, dtype: Any) -> None:
-        """Store functions as expansions at a map's landmarks or, without landmarks, by their weights (m, k)."""
-        self.approximation_, self._landmarks = features, getattr(features, "component_indices_", None)
-        if self._landmarks is None:
-            self.coef_ = weights.ravel() if single else weights
-            return
-        X, dual = features.components_.astype(dtype, copy=False), features.expansion(weights)
-        self.X_fit_ = X[:, self._landmarks] if is_precomputed(features.kernel_) else X
-        self.dual_coef_ = dual.ravel() if single else dual
-
     @cached_property
     def function_(self) -> Any:
         """The functions without their constants, created when first read; absent for a map without landmarks."""

@@ -369,10 +369,16 @@ class KernelRidge(KernelExpansion):
             self._keep_left_out(fit.found, held.all.index, held.total, shape)
 
     def _keep_in_features(self, found: Solution, choice: Choice, features: Any, sample: Part) -> tuple[int, ...]:
-        """Store a fit in the features of a map; return the shape of one target."""
+        """Store a fit by its weights, or as an expansion at the map's landmarks; return the shape of one target."""
         shape = sample.y.shape[1:] if sample.y is not None else ()
         self._keep(found, choice, features.kernel_, shape)
-        self._keep_weights(features, found.x, not shape, sample.X.dtype)
+        self.approximation_, self._landmarks = features, getattr(features, "component_indices_", None)
+        if self._landmarks is None:
+            self.coef_ = found.x.reshape(-1, *shape)
+            return shape
+        X = features.components_.astype(sample.X.dtype, copy=False)
+        self.X_fit_ = X[:, self._landmarks] if is_precomputed(features.kernel_) else X
+        self.dual_coef_ = features.expansion(found.x).reshape(-1, *shape)
         return shape
 
     @available_if(lambda self: self.approximation is not None)

@@ -131,3 +131,12 @@ def decision_values(estimator: Any, X: Any) -> tuple[Array, str]:
         values = np.asarray(getattr(estimator, method)(X), dtype=np.float64)
     binary = method == "predict_proba" and values.shape[1] == 2
     return (values[:, 1] if binary else values), method
+
+
+def covariance_matrices(mixture: Any) -> Array:
+    """Return a covariance matrix for each component of a mixture, of any covariance type: → (K, d, d)."""
+    k, d = mixture.means_.shape
+    given = np.asarray(mixture.covariances_, dtype=np.float64)
+    if mixture.covariance_type in ("full", "tied"):
+        return np.broadcast_to(given, (k, d, d))
+    return given.reshape(k, -1, 1) * np.eye(d)

@@ -73,8 +73,7 @@ class DecisionBoundaryDisplay(Display):
 
     Attributes
     ----------
-    figure_, ax_ : matplotlib figure and axes
-        Where it was drawn.
+    {figure}
     surface_, lines_ : contour sets
         The regions and the lines between them; one each for every class if there are more than two.
     scatters_ : dict

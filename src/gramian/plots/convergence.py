@@ -30,8 +30,7 @@ class ConvergenceDisplay(Display):
 
     Attributes
     ----------
-    figure_, ax_ : matplotlib figure and axes
-        Where it was drawn.
+    {figure}
     lines_ : dict
         The curves, by figure.
 
@@ -104,15 +103,11 @@ class ConvergenceDisplay(Display):
 
         Parameters
         ----------
-        ax : matplotlib axes or None, default=None
-            Where; ``None`` for a figure of its own.
+        {where}
         names : sequence of str or None, default=None
             Which figures; by default those that fall to zero or, if there are none, the first.
 
-        Returns
-        -------
-        ConvergenceDisplay
-            Itself.
+        {itself}
         """
         known = self.names
         shown = list(names) if names is not None else [n for n in known if n in FALLING] or known[:1]

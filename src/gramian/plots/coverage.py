@@ -34,8 +34,7 @@ class CoverageDisplay(Display):
 
     Attributes
     ----------
-    figure_, ax_ : matplotlib figure and axes
-        Where it was drawn.
+    {figure}
     line_ : line
         Observed against promised.
     band_ : area

@@ -66,8 +66,7 @@ class FrontierDisplay(Display):
 
     Attributes
     ----------
-    figure_, ax_ : matplotlib figure and axes
-        Where it was drawn.
+    {figure}
     series_ : dict
         The points of each method.
     frontier_ : line
@@ -155,15 +154,11 @@ class FrontierDisplay(Display):
 
         Parameters
         ----------
-        ax : matplotlib axes or None, default=None
-            Where; ``None`` for a figure of its own.
+        {where}
         kind : {"time", "memory"}, default="time"
             Which cost.
 
-        Returns
-        -------
-        FrontierDisplay
-            Itself.
+        {itself}
         """
         if kind not in KINDS:
             raise ValueError(f"kind must be one of {tuple(KINDS)}, got {kind!r}.")

@@ -39,8 +39,7 @@ class GaussianProcessDisplay(Display):
 
     Attributes
     ----------
-    figure_, ax_ : matplotlib figure and axes
-        Where it was drawn.
+    {figure}
     mean_ : line
         The mean.
     bands_ : list of areas

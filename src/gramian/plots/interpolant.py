@@ -34,8 +34,7 @@ class InterpolantDisplay(Display):
 
     Attributes
     ----------
-    figure_, ax_ : matplotlib figure and axes
-        Where it was drawn.
+    {figure}
     line_ : line
         The function.
     band_ : area

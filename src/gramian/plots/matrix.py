@@ -42,8 +42,7 @@ class GramMatrixDisplay(Display):
 
     Attributes
     ----------
-    figure_, ax_ : matplotlib figure and axes
-        Where it was drawn.
+    {figure}
     image_, colorbar_ : image and its scale
         The matrix.
     lines_ : list of lines

@@ -29,8 +29,7 @@ class MetricDisplay(Display):
 
     Attributes
     ----------
-    figure_, ax_ : matplotlib figure and axes
-        Where it was drawn.
+    {figure}
     bars_ : matplotlib container, or image
         What was drawn.
 
@@ -75,15 +74,11 @@ class MetricDisplay(Display):
 
         Parameters
         ----------
-        ax : matplotlib axes or None, default=None
-            Where; ``None`` for a figure of its own.
+        {where}
         kind : {"inputs", "eigenvalues", "directions"}, default="inputs"
             How much each input matters; the eigenvalues of LLᵀ; or what each direction is made of.
 
-        Returns
-        -------
-        MetricDisplay
-            Itself.
+        {itself}
         """
         kinds = {"inputs": self._inputs, "eigenvalues": self._eigenvalues, "directions": self._directions}
         return self._draw_one(ax, kind, kinds)

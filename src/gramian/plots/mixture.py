@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 from sklearn.utils.validation import check_is_fitted
 
-from gramian.inspection.fitted import Array, input_names, rows_of, sampled, two_inputs, unnamed
+from gramian.inspection.fitted import (
+    Array,
+    covariance_matrices,
+    input_names,
+    rows_of,
+    sampled,
+    two_inputs,
+    unnamed,
+)
 from gramian.plots.style import LINES, MUTED, Display, ink, look, paper
 
 DRAWN = 1500
@@ -54,8 +62,7 @@ class MixtureDisplay(Display):
 
     Attributes
     ----------
-    figure_, ax_ : matplotlib figure and axes
-        Where it was drawn.
+    {figure}
     ellipses_ : list of patches
         Two for each component, the smaller first.
     scatters_ : list of collections
@@ -153,15 +160,11 @@ class MixtureDisplay(Display):
 
         Parameters
         ----------
-        ax : matplotlib axes or None, default=None
-            Where; ``None`` for a figure of its own.
+        {where}
         kind : {"components", "evidence", "criterion"}, default="components"
             Ellipses or densities; log-likelihood by iteration; or the criterion by number of components.
 
-        Returns
-        -------
-        MixtureDisplay
-            Itself.
+        {itself}
         """
         components = self._draw_densities if self.means.shape[1] == 1 else self._draw_ellipses
         kinds = {"components": components, "evidence": self._draw_evidence, "criterion": self._draw_criterion}
@@ -225,15 +228,6 @@ class MixtureDisplay(Display):
         self._chosen(self.n_components[best], self.curve[best], f"chosen: {self.n_components[best]} components")
         self.ax_.xaxis.get_major_locator().set_params(integer=True)
         self._finish("components", f"{self.criterion.upper()}, lower is better")
-
-
-def covariance_matrices(estimator: Any) -> Array:
-    """Return a covariance matrix for each component, for any family."""
-    k, d = estimator.means_.shape
-    given = np.asarray(estimator.covariances_, dtype=np.float64)
-    if estimator.covariance_type in ("full", "tied"):
-        return np.broadcast_to(given, (k, d, d))
-    return given.reshape(k, -1, 1) * np.eye(d)
 
 
 def _basis(

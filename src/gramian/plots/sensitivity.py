@@ -44,8 +44,7 @@ class SensitivityDisplay(Display):
 
     Attributes
     ----------
-    figure_, ax_ : matplotlib figure and axes
-        Where it was drawn.
+    {figure}
     bars_ : bar container
         The largest 20, the largest on top.
 

@@ -43,8 +43,7 @@ class SpectrumDisplay(Display):
 
     Attributes
     ----------
-    figure_, ax_ : matplotlib figure and axes
-        Where it was drawn.
+    {figure}
     lines_ : list of lines
         The curves.
 
@@ -138,16 +137,12 @@ class SpectrumDisplay(Display):
 
         Parameters
         ----------
-        ax : matplotlib axes or None, default=None
-            Where; ``None`` for a figure of its own.
+        {where}
         kind : {"eigenvalues", "dimension", "rank"}, default="eigenvalues"
             Their decay; the effective dimension against λ; or what landmarks miss of the trace against their number,
             beside the least that any matrix of that rank must miss.
 
-        Returns
-        -------
-        SpectrumDisplay
-            Itself.
+        {itself}
         """
         kinds = {"eigenvalues": self._decay, "dimension": self._dimension, "rank": self._rank}
         return self._draw_one(ax, kind, kinds)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from inspect import cleandoc
+from inspect import cleandoc, isfunction
 from typing import Any, ClassVar, Self
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7A5195", "#8C8C8C")
@@ -17,14 +17,19 @@ MUTED = "#8C8C8C"
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (8, 2)), (0, (3, 3)))
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++", "ooo", "---")
-AX = """ax : matplotlib axes, None or False, default=None
+SHARED = {
+    "{figure}": "figure_, ax_ : matplotlib figure and axes\n    Where it was drawn.",
+    "{where}": "ax : matplotlib axes or None, default=None\n    Where; ``None`` for a figure of its own.",
+    "{itself}": "Returns\n-------\nDisplay\n    Itself.",
+    "{ax}": """ax : matplotlib axes, None or False, default=None
     Where to draw; ``None`` for a figure of its own, ``False`` not yet.
 
 Returns
 -------
-{}
-    Drawn, unless ``ax`` is ``False``."""
-"""The last parameter and the result of every method that makes a display."""
+Display
+    Drawn, unless ``ax`` is ``False``.""",
+}
+"""What the docstrings of displays share; ``Display`` there stands for the class."""
 SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -113,15 +118,18 @@ def _short(value: Any) -> str:
 class Display:
     """A picture: its data as plain arrays, and ``plot`` to draw it.
 
-    A line ``{ax}`` at the end of the docstring of a class method stands for ``AX``.
+    In docstrings of a display and its methods, the keys of ``SHARED`` stand for what they say.
     """
 
     size: ClassVar[tuple[float, float]] = (5.0, 3.9)
 
     def __init_subclass__(cls) -> None:
-        for method in vars(cls).values():
-            if isinstance(method, classmethod) and method.__doc__:
-                method.__func__.__doc__ = cleandoc(method.__doc__).replace("{ax}", AX.format(cls.__name__)) + "\n"
+        methods = (getattr(value, "__func__", value) for value in vars(cls).values())
+        for named in (cls, *(method for method in methods if isfunction(method) and method.__doc__)):
+            text = cleandoc(named.__doc__ or "")
+            for place, shared in SHARED.items():
+                text = text.replace(place, shared.replace("\nDisplay\n", f"\n{cls.__name__}\n"))
+            named.__doc__ = text + "\n"
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the picture.

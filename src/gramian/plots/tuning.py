@@ -38,8 +38,7 @@ class TuningDisplay(Display):
 
     Attributes
     ----------
-    figure_, ax_ : matplotlib figure and axes
-        Where it was drawn.
+    {figure}
     line_ : line
         The curve.
     mesh_, colorbar_ : heat map and its scale
@@ -163,13 +162,14 @@ class TuningDisplay(Display):
             If not, they are losses.
         {ax}
         """
-        names = _varied(trials) if params is None else list(params)
+        tried = {
+            name: {_key(settings.get(name)) for settings, _, _ in trials}
+            for name in params or dict.fromkeys(name for settings, _, _ in trials for name in settings)
+        }
+        names = [name for name, values in tried.items() if len(values) > 1][:2] if params is None else list(params)
         if not names or len(names) > 2:
             raise ValueError(f"a search is drawn over one or two settings, got {names}; pass params=.")
-        values = tuple(
-            sorted({_key(settings.get(name)) for settings, _, _ in trials}, key=lambda v: (isinstance(v, str), v))
-            for name in names
-        )
+        values = tuple(sorted(tried[name], key=lambda v: (isinstance(v, str), v)) for name in names)
 
         def position(settings: Mapping[str, Any]) -> tuple[int, ...]:
             return tuple(v.index(_key(settings.get(name))) for name, v in zip(names, values, strict=True))
@@ -228,11 +228,6 @@ class TuningDisplay(Display):
                 dark = place < 0.55 if self.higher_is_better else place > 0.45
                 text = self.ax_.text(i + 0.5, j + 0.45, f"{score:.3g}", color="white" if dark else "black")
                 text.set(ha="center", va="center", fontsize="x-small")
-
-
-def _varied(trials: Sequence[tuple[Mapping[str, Any], float, float]]) -> list[str]:
-    names = dict.fromkeys(name for settings, _, _ in trials for name in settings)
-    return [name for name in names if len({_key(settings.get(name)) for settings, _, _ in trials}) > 1][:2]
 
 
 def _key(value: Any) -> Any:

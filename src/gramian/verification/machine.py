@@ -9,35 +9,22 @@ coefficients.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq, lsq_linear, minimize, minimize_scalar, nnls
+from scipy.optimize import brentq, nnls
 from sklearn.utils.class_weight import compute_sample_weight
 
 from gramian.certificates import Certificate
 from gramian.losses import offers
-from gramian.verification.box_quadratic import WORK, root_of, towards_minimum
+from gramian.verification.dual_points import TINIEST, LearnedFunction
 from gramian.verification.rows import EPS, INDEFINITE, Array, Data, Shown, check_same, expanded, feature_weights, found
 
-LEAST = 1e-4
-"""Gaps are relative to the objective, or to this share of the loss of the best constant if that is larger."""
-ROUNDED = 1e-9
-"""The same share of the loss of the zero function."""
 FLOOR = 1e-12
 """The smallest tolerance that is checked."""
-NEWTON, HALVINGS = 20, 12
-"""Newton steps at most, and how often each is halved."""
-NEAR = (0.0, *np.logspace(-12.0, -2.0, 21))
-"""Distances to a kink, relative to the largest value, within which a row may have any slope of the kink."""
-ACTIVE = 150
-"""Up to this many such rows an active-set method is used, which ends exactly at bounds."""
-FREE = 2000
-"""At most this many rows near kinks, or unknowns, for which slopes are found by least squares."""
 KINK = 1e-9
 """Margins this close to a kink of a concave part, relative to the largest, are at the kink."""
 SEARCHED = 300
@@ -46,195 +33,10 @@ SECANTS = 8
 """Strengths of the squared penalty that are tried where another penalty has to be met."""
 ENOUGH = 1e-10
 """Below this gap no better dual point is sought."""
-TINIEST = 1e-300
-BALANCED = 64.0 * EPS
-"""A sum of slopes, relative to that of their absolute values, which is rounding."""
 FAR, TINY = 1e8, 1e-9
 """The range of norms in which the slope of a penalty is inverted."""
 CUTS = 500
 """Cutting planes of a joint loss, at most."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Function:
-    """One function, or the functions coupled by a loss, on the rows of positive weight."""
-
-    loss: Any
-    y: Array
-    w: Array
-    f: Array  # values without the constants
-    b: Array
-    coefficients: Array  # at the rows, or of the features
-    F: Array | None  # features
-    K: Any  # the product with K
-    norm2: float
-    lost: float  # rounding error of a value
-    lost2: float  # rounding error of norm2
-    intercept: bool
-    shown: Array | None  # the dual point of the fit's certificate, if it is public
-
-    @property
-    def at(self) -> Array:
-        """Values with the constants."""
-        return self.f + self.b
-
-    def value(self, f: Array) -> float:
-        """Σ w ℓ(f, y)."""
-        return float(np.sum(self.w * np.asarray(self.loss.value(f, self.y)).reshape(-1)))
-
-    def gradient(self, f: Array) -> Array:
-        """w ∂ℓ/∂f."""
-        return np.asarray(self.w[:, None] * self.loss.gradient(f, self.y), dtype=np.float64)
-
-    def conjugate(self, u: Array) -> float:
-        """Σ w ℓ*(u / w), infinite outside the domain."""
-        return float(np.sum(self.w * np.asarray(self.loss.conjugate(u / self.w[:, None], self.y)).reshape(-1)))
-
-    def rest(self, u: Array, mu: float) -> float:
-        """``‖u + μ f‖²`` in the kernel's space: zero at the optimum."""
-        if self.F is not None:
-            return float(np.sum((self.F.T @ u + mu * self.coefficients) ** 2))
-        r = u + mu * self.coefficients
-        return max(float(np.sum(r * self.K(r))), 0.0)
-
-    def square(self, u: Array) -> float:
-        """``‖u‖²_K``; the mean of features does not count where ``Σ u`` is zero but for rounding."""
-        if self.F is None:
-            return max(float(np.sum(u * self.K(u))), 0.0)
-        mean, off = self.F.mean(axis=0), u.sum(axis=0)
-        off[np.abs(off) <= BALANCED * np.abs(u).sum(axis=0)] *= not self.intercept
-        return float(np.sum(((self.F - mean).T @ u + mean[:, None] * off) ** 2))
-
-    def points(self, mu: float) -> Iterator[Array]:
-        """Dual points to try: the fit's, slopes at f, multiples of the coefficients; for small K, slopes near both."""
-        if self.shown is not None:
-            yield self.shown
-        yield self.gradient(self.at)
-        yield np.zeros_like(self.f)
-        if self.intercept:
-            yield self.gradient(self.f + self.best_constant(self.f, self.b))
-        if getattr(self.loss, "coupled", False):
-            if self.F is not None and self.coefficients.size <= FREE and offers(self.loss, "curvature"):
-                yield self._balanced(self.F, -mu * self.coefficients)
-            return
-        if self.F is None:
-            yield -mu * self.coefficients
-        F = self.F
-        if F is None and len(self.f) > FREE:
-            return
-        if F is None:
-            F = root_of(self.K, len(self.f))
-        wanted = -mu * (self.coefficients if self.F is not None else F.T @ self.coefficients)
-        if offers(self.loss, "curvature"):
-            yield self._balanced(F, wanted)
-            if np.all(self.loss.curvature(self.at, self.y)):
-                return
-        reach = max(float(np.abs(self.at).max()), float(np.abs(self.y).max()), TINIEST)
-        yield from (self._between(F, wanted[:, 0], near * reach) for near in NEAR)
-
-    def in_box(self, mu: float) -> Iterator[Array]:
-        """Points towards the dual optimum of the squared penalty, for a loss of straight pieces."""
-        low, high = (self.w[:, None] * end for end in self.loss.domain(self.y))
-        work = len(low) ** 3 if self.F is None else self.F.size * self.F.shape[1]
-        if getattr(self.loss, "coupled", False) or not np.all(np.isfinite(high - low)) or work > WORK:
-            return
-        # The conjugate may have a kink at zero, so the parts of u on either side are variables of their own.
-        ends = low, np.clip(0.0, low, high), high
-        values = [self.w[:, None] * self.loss.conjugate(u / self.w[:, None], self.y) for u in ends]
-        rise, run = (np.diff(each, axis=0).ravel() for each in (values, ends))
-        slopes = np.divide(rise, run, out=np.zeros_like(run), where=run > 0)
-        F = np.tile(root_of(self.K, len(low)) if self.F is None else self.F, (2, 1)) / math.sqrt(mu)
-        first = np.vstack([low, 0.0 * low])[:, 0]
-        for u in towards_minimum(F, slopes, first, first + run, self.intercept):
-            yield u.reshape(2, -1).sum(axis=0)[:, None]
-
-    def feasible(self, u: Array) -> Array:
-        """The point moved into the domain, with sum zero as far as the domain allows."""
-        if getattr(self.loss, "coupled", False):
-            return u
-        ends = self.loss.domain(self.y) if hasattr(self.loss, "domain") else (-np.inf, np.inf)
-        low, high = (self.w[:, None] * end for end in ends)
-        u = np.clip(u, low, high)
-        if not self.intercept:
-            return u
-        off = float(u.sum())
-        room = u - low if off > 0 else high - u
-        room = np.where(np.isinf(room), 1.0, room if not np.isinf(room).any() else 0.0)
-        if offers(self.loss, "curvature"):  # where the loss is curved, this hardly changes the conjugate
-            bend = self.w[:, None] * self.loss.curvature(self.at, self.y)
-            room = bend if bend.any() else room
-        return np.clip(u - off * room / max(float(room.sum()), TINIEST), low, high)
-
-    def _balanced(self, F: Array, wanted: Array) -> Array:
-        """Slopes near f whose sum ``Fᵀu`` is what the coefficients require, by Newton's method in the values."""
-        unit = float(np.abs(F).max()) or 1.0  # so that sums count beside large features
-        F, wanted = F / unit, wanted / unit
-        G = np.column_stack([F, np.ones(len(F))]) if self.intercept else F
-        wanted = np.vstack([wanted, np.zeros((1, wanted.shape[1]))]) if self.intercept else wanted
-        f, rest, k = self.at, wanted - G.T @ self.gradient(self.at), wanted.shape[1]
-        for _ in range(NEWTON):
-            bend = self.w[:, None, None] * np.reshape(self.loss.curvature(f, self.y), (-1, k, k))
-            H = np.block([[(G * bend[:, i, j, None]).T @ G for j in range(k)] for i in range(k)])
-            step = G @ np.linalg.lstsq(H, rest.T.ravel(), rcond=EPS)[0].reshape(k, -1).T
-            tried = [f + 0.5**i * step for i in range(HALVINGS)]
-            rests = [wanted - G.T @ self.gradient(each) for each in tried]
-            best = min(range(HALVINGS), key=lambda i: float(np.linalg.norm(rests[i])))
-            if not np.linalg.norm(rests[best]) < np.linalg.norm(rest):
-                break
-            f, rest = tried[best], rests[best]
-        return self.gradient(f)
-
-    def _between(self, F: Array, wanted: Array, near: float) -> Array:
-        """Slopes of the rows near their kinks, by least squares within the bounds of the kinks."""
-        low, high, u = (self.gradient(self.at + near * side)[:, 0] for side in (-1.0, 1.0, 0.0))
-        free = high > low
-        if not 0 < np.count_nonzero(free) <= FREE:
-            return u[:, None]
-        A, wanted = F[free].T, wanted - F[~free].T @ u[~free]
-        if self.intercept:
-            heavy = 1e3 * (float(np.abs(F).max()) or 1.0)
-            A, wanted = np.vstack([A, np.full(A.shape[1], heavy)]), np.append(wanted, -heavy * u[~free].sum())
-        unit = max(float(np.abs(wanted).max()) / max(float(np.abs(A).max()), TINIEST), TINIEST)
-        method: Any = "bvls" if np.count_nonzero(free) <= ACTIVE else "trf"
-        u[free] = unit * lsq_linear(A, wanted / unit, (low[free] / unit, high[free] / unit), method=method, tol=1e-15).x
-        return u[:, None]
-
-    def descended(self, penalty: Callable[[float], tuple[float, float]]) -> Array:
-        """Slopes at the end of BFGS from f in the features, or a root of K: penalty(‖f‖) is a value and its slope."""
-        F = root_of(self.K, len(self.f)) if self.F is None else self.F
-        own, unit = self.coefficients if self.F is not None else F.T @ self.coefficients, float(self.w.sum())
-
-        def objective(x: Array) -> tuple[float, Array]:
-            c, b = x[: own.size].reshape(own.shape), x[own.size :]
-            norm, slopes = float(np.linalg.norm(c)), self.gradient(F @ c + b)
-            value, slope = penalty(norm)
-            by_c = F.T @ slopes + slope / max(norm, TINIEST) * c
-            both = np.concatenate([by_c.ravel(), slopes.sum(axis=0) * self.intercept])
-            return (self.value(F @ c + b) + value) / unit, both / unit
-
-        x = minimize(objective, np.concatenate([own.ravel(), self.b]), jac=True, options={"gtol": 0.0}).x
-        return self.gradient(F @ x[: own.size].reshape(own.shape) + x[own.size :])
-
-    def best_constant(self, f: Array, start: Array) -> Array:
-        """The constants that minimise the loss, added to f."""
-
-        def lost(b: Any) -> tuple[float, Array]:
-            return self.value(f + b), np.asarray(self.gradient(f + b).sum(axis=0))
-
-        return np.asarray(minimize(lost, start, jac=True, options={"gtol": 0.0}).x)
-
-    def least_scale(self) -> float:
-        """The least scale of a gap: a share of the loss of the best constant, of the zero function, or of counts."""
-        zero = np.zeros_like(self.f)
-        least = nothing = abs(self.value(zero))
-        if self.intercept and zero.shape[1] > 1:
-            least = self.value(zero + self.best_constant(zero, zero[0]))
-        elif self.intercept:
-            reach, options = max(float(np.abs(self.y).max()), 50.0), {"xatol": 0.0, "maxiter": 500}
-            search: Any = {"bounds": (-reach, reach), "method": "bounded", "options": options}
-            least = minimize_scalar(lambda b: self.value(zero + b), **search).fun
-        counts = float(np.sum(self.w[:, None] * (1.0 + self.y))) if getattr(self.loss, "positive", False) else 0.0
-        return max(LEAST * abs(float(least)), ROUNDED * nothing, ROUNDED * counts, TINIEST)
 
 
 class _Tilted:
@@ -318,13 +120,13 @@ def _machines(model: Any, data: Data, tasks: Any, weights: Array, link: Any, pre
         lost2 = 0.0 if mapped else 16.0 * lost * float(np.abs(c).sum())
         numbers = (y[kept], weights[kept], shown.f[kept, own], b[own], c)
         u = None if mapped or not hasattr(model, "dual_point_") else model.dual_point_.reshape(data.n, -1)[kept, own]
-        g = _Function(loss, *numbers, F, times, norm2, lost, lost2, bool(model.fit_intercept), u)
+        g = LearnedFunction(loss, *numbers, F, times, norm2, lost, lost2, bool(model.fit_intercept), u)
         each.append(_judged(model, g, float(multipliers[min(t, multipliers.size - 1)]), faults))
     worst = max(each, key=lambda c: (not c.converged, c.violation))
     return replace(worst, primal=sum(c.primal for c in each), dual=sum(c.dual for c in each))
 
 
-def _judged(model: Any, g: _Function, multiplier: float, faults: list[str]) -> Certificate:
+def _judged(model: Any, g: LearnedFunction, multiplier: float, faults: list[str]) -> Certificate:
     """Primal and dual value of one function."""
     if getattr(g.loss, "joint", False):
         return _joint(model, g, faults)
@@ -365,7 +167,9 @@ def _judged(model: Any, g: _Function, multiplier: float, faults: list[str]) -> C
     return found(model, "duality gap" if known else "stationary", faults, bound=known, **values)
 
 
-def _best_bound(model: Any, g: _Function, primal: float, scale: float, strengths: list[float], total: float) -> float:
+def _best_bound(
+    model: Any, g: LearnedFunction, primal: float, scale: float, strengths: list[float], total: float
+) -> float:
     """The bound nearest to the primal value: one above it is rounding, and proves no more than one as far below it."""
     dual, tol = -math.inf, max(model.tol, FLOOR)
     for mu, u in ((strength, u) for strength in strengths for u in g.points(strength)):
@@ -394,25 +198,23 @@ def _best_bound(model: Any, g: _Function, primal: float, scale: float, strengths
     return dual
 
 
-def _joint(model: Any, g: _Function, faults: list[str]) -> Certificate:
+def _joint(model: Any, g: LearnedFunction, faults: list[str]) -> Certificate:
     """The certificate of a joint loss: its cutting planes at f and nearby bound the objective from below."""
     lam, faults = float(model.lam_), list(faults)
 
-    def plane(f: Array) -> tuple[float, Array]:
-        slope = np.asarray(g.loss.gradient(f, g.y[:, 0]), dtype=np.float64)
-        return float(np.asarray(g.loss.value(f, g.y[:, 0])).item()) - float(slope @ f), slope
+    def value(f: Array) -> float:
+        return float(np.asarray(g.loss.value(f, g.y[:, 0])).item())
 
-    f = g.f[:, 0]
-    primal = float(np.asarray(g.loss.value(f, g.y[:, 0])).item()) + 0.5 * lam * g.norm2
-    scale, dual, here = max(abs(primal), TINIEST), -math.inf, f
-    cuts: list[tuple[float, Array, Array]] = []
+    here, size, cuts, dual, tol = g.f[:, 0], lam * g.norm2, [], -math.inf, max(model.tol, FLOOR)
+    primal = least = value(here) + 0.5 * size
+    scale = max(abs(primal), TINIEST)
     for _ in range(CUTS):
-        c, u = plane(here)
-        cuts.append((c, u, g.K(u[:, None])[:, 0]))
-        offsets, U, KU = (
-            np.array([cut[0] for cut in cuts]),
-            *(np.column_stack([cut[i] for cut in cuts]) for i in (1, 2)),
-        )
+        least = min(least, value(here) + 0.5 * size)
+        if least - dual <= tol * scale:  # no plane can raise the bound much
+            break
+        u = np.asarray(g.loss.gradient(here, g.y[:, 0]), dtype=np.float64)
+        cuts.append((value(here) - float(u @ here), u, g.K(u[:, None])[:, 0]))
+        offsets, U, KU = (np.stack(part, axis=-1) for part in zip(*cuts, strict=True))
         G = U.T @ KU / lam
         # Minimised over the simplex as least squares, with a heavily weighted row for the sum.
         values, vectors = np.linalg.eigh(0.5 * (G + G.T))
@@ -421,18 +223,16 @@ def _joint(model: Any, g: _Function, faults: list[str]) -> Certificate:
         A = np.vstack([root[:, None] * vectors.T, np.full(len(cuts), heavy)])
         a = nnls(A, np.append(vectors.T @ offsets / root, heavy), maxiter=100 * len(cuts))[0]
         a = a / max(float(a.sum()), TINIEST)
-        dual = max(dual, float(offsets @ a) - 0.5 * float(a @ G @ a))
-        if primal - dual <= max(model.tol, FLOOR) * scale:
-            break
-        here = -KU @ a / lam
+        here, size = -KU @ a / lam, float(a @ G @ a)
+        dual = max(dual, float(offsets @ a) - 0.5 * size)
     gap = abs(primal - dual) / scale
-    if not gap <= max(model.tol, FLOOR):
+    if not gap <= tol:
         faults.append(f"the relative duality gap {gap:.1e} is above tol={model.tol:.0e}")
     figures = {"primal": primal, "dual": dual, "gap": gap, "violation": gap}
     return found(model, "duality gap", faults, bound=True, **figures)
 
 
-def _strengths(model: Any, g: _Function, multiplier: float, total: float) -> list[float]:
+def _strengths(model: Any, g: LearnedFunction, multiplier: float, total: float) -> list[float]:
     """The μ of the squared penalty with the same solution, from ``multiplier_``; for other penalties also from f."""
     strengths = [multiplier * total if math.isfinite(multiplier) else total]
     if not isinstance(model.penalty, str) and g.norm2 > 0:
@@ -446,7 +246,7 @@ def _strengths(model: Any, g: _Function, multiplier: float, total: float) -> lis
     return strengths
 
 
-def _bound(model: Any, g: _Function, u: Array, mu: float, total: float) -> float:
+def _bound(model: Any, g: LearnedFunction, u: Array, mu: float, total: float) -> float:
     """The lower bound of the objective that u proves."""
     # K times the coefficients is known, from predictions.
     told = g.F is None and np.abs(u + mu * g.coefficients).max() <= 1e-12 * np.abs(u).max()
@@ -466,7 +266,7 @@ def _bound(model: Any, g: _Function, u: Array, mu: float, total: float) -> float
     return float(-g.conjugate(shrink * u) - own + off @ g.b - np.abs(off).sum() * reach)
 
 
-def _without_penalty(model: Any, g: _Function, multiplier: float, faults: list[str]) -> Certificate:
+def _without_penalty(model: Any, g: LearnedFunction, multiplier: float, faults: list[str]) -> Certificate:
     """The certificate for lam=0: that of the small lam which was used, whose penalty must be negligible."""
     plain = copy(model)
     plain.lam_ = multiplier
@@ -478,7 +278,7 @@ def _without_penalty(model: Any, g: _Function, multiplier: float, faults: list[s
     return replace(of, primal=loss, dual=of.dual - own, gap=gap, converged=not message, message=message)
 
 
-def _by_multiplier(model: Any, g: _Function, faults: list[str]) -> Certificate:
+def _by_multiplier(model: Any, g: LearnedFunction, faults: list[str]) -> Certificate:
     """The certificate for a penalty that is not convex: the gap of the squared penalty with the same slope at f."""
     norm, plain = math.sqrt(g.norm2), copy(model)
     plain.penalty, plain.lam_ = "squared", model.lam_ * float(model.penalty.derivative(norm)) / norm
@@ -503,7 +303,7 @@ def _conjugate(g: Any, t: float) -> float:
     return t * math.exp(root) - float(g.value(math.exp(root)))
 
 
-def _stationary(model: Any, g: _Function, multiplier: float, faults: list[str]) -> Certificate:
+def _stationary(model: Any, g: LearnedFunction, multiplier: float, faults: list[str]) -> Certificate:
     """The certificate for a difference of convex losses: the gap of the problem linearised at f.
 
     At a kink of the concave part, to rounding, either slope will do.

@@ -11,6 +11,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 
 from gramian.certificates import Certificate
+from gramian.inspection.fitted import covariance_matrices
 from gramian.verification.rows import EPS, Array, Data, found
 
 MORE = 3.0
@@ -25,7 +26,7 @@ def mixture(model: Any, data: Data) -> Certificate:
     X, w, hard = np.asarray(data.X[data.kept] - centre), data.weights[data.kept], model.assignment == "hard"
     w = w / w.sum()
     weights, means = np.asarray(model.weights_, dtype=np.float64), np.asarray(model.means_, dtype=np.float64) - centre
-    covariances = _stacked(model, X.shape[1])
+    covariances = covariance_matrices(model)
     log_joint = _log_joint(X, weights, means, covariances)
     value, responsibilities = _expected(log_joint, w, hard)
     following = _maximised(model, X, w, responsibilities)
@@ -33,13 +34,8 @@ def mixture(model: Any, data: Data) -> Certificate:
     # A step maximises the objective minus (ε/2) Σ π tr Σ⁻¹, so it may lower the objective by the gain in that term.
     precisions = np.linalg.inv(covariances) - np.linalg.inv(following[2])
     rounding = ROUNDING * (1.0 + abs(value))
-    faults = []
-    if gain < -rounding - 0.5 * model.reg_covar * max(
-        float(following[0] @ np.trace(precisions, axis1=1, axis2=2)), 0.0
-    ):
-        faults.append(f"another step of EM lowers the objective by {-gain:.1e} per row")
-    if gain >= max(MORE * model.tol, rounding):
-        faults.append(f"another step of EM raises the objective by {gain:.1e} per row, above tol={model.tol:.0e}")
+    regularised = 0.5 * model.reg_covar * max(float(following[0] @ np.trace(precisions, axis1=1, axis2=2)), 0.0)
+    faults = _of_step(gain, rounding + regularised, model.tol, rounding)
     violation = _slope(weights, means, covariances, following)
     likelihood = float(w @ logsumexp(log_joint, axis=1))
     # Second moments are known to the rounding of |x|², which counts by the inverse of a covariance.
@@ -62,14 +58,20 @@ def of_family(model: Any, data: Data) -> Certificate:
     mass = w[:, None] * q
     following = [model.family_.fit(X, m) if m.any() else t for m, t in zip(mass.T, model.parameters_, strict=True)]
     gain = _expected(joint(mass.sum(axis=0), following), w, False)[0] - value
-    rounding, faults = ROUNDING * (1.0 + abs(value)), []
-    if not gain >= -rounding:
-        faults.append(f"another step of EM lowers the objective by {-gain:.1e} per row")
-    if not gain < max(MORE * model.tol, rounding):
-        faults.append(f"another step of EM raises the objective by {gain:.1e} per row, above tol={model.tol:.0e}")
+    rounding = ROUNDING * (1.0 + abs(value))
+    faults = _of_step(gain, rounding, model.tol, rounding)
     if not abs(value - model.certificate_.primal) <= rounding:
         faults.append(f"the log-likelihood per row is {value:.6g}, not {model.certificate_.primal:.6g}")
     return found(model, "evidence", faults, primal=value, dual=value, violation=max(gain, 0.0))
+
+
+def _of_step(gain: float, fall: float, tol: float, rounding: float) -> list[str]:
+    """Say whether another step of EM lowers the objective by more than a permitted fall, or still raises it."""
+    if not gain >= -fall:
+        return [f"another step of EM lowers the objective by {-gain:.1e} per row"]
+    if not gain < max(MORE * tol, rounding):
+        return [f"another step of EM raises the objective by {gain:.1e} per row, above tol={tol:.0e}"]
+    return []
 
 
 def _log_density(family: Any, X: Array, theta: Any) -> Array:
@@ -82,16 +84,6 @@ def _log_density(family: Any, X: Array, theta: Any) -> Array:
     if name in known and type(family).__module__.startswith("gramian."):
         return np.asarray(known[name]().sum(axis=1))
     return np.asarray(family.log_density(X, theta))
-
-
-def _stacked(model: Any, d: int) -> Array:
-    """Covariances, a matrix for every component."""
-    C, k = np.asarray(model.covariances_, dtype=np.float64), model.weights_.size
-    if model.covariance_type == "full":
-        return C
-    if model.covariance_type == "tied":
-        return np.broadcast_to(C, (k, d, d))
-    return np.array([np.diag(np.broadcast_to(c, d)) for c in C])
 
 
 def _log_joint(X: Array, weights: Array, means: Array, covariances: Array) -> Array:

@@ -54,7 +54,7 @@ PLATEAU = 1e-3
 LEAST_CURVATURE = 1e-6
 """Smaller curvatures are replaced by this share of the largest, which bounds the length of a Newton step."""
 PATIENCE = 10
-"""So many quasi-Newton steps must halve the slope, or L-BFGS takes over: it is faster in a with_curvature valley."""
+"""So many quasi-Newton steps must halve the slope, or L-BFGS takes over: it is faster in a curved valley."""
 SHORTER, SHORTEST = 0.25, 5
 """The factor by which a step that lowers the value is shortened, and how often."""
 ROUNDING = 1e-9
@@ -142,7 +142,7 @@ class Ascent:
         if not ended and first > self.aim and self.violation(run) > self.aim * self.flat:
             again = self.lbfgs(run.theta, FINE | {"gtol": self.aim * self.flat})
             run = self.newton(again, self.newton_aim * self.flat)
-        if not ended and self.flat < self.violation(run) < math.inf:  # in a with_curvature valley
+        if not ended and self.flat < self.violation(run) < math.inf:  # in a curved valley
             again = self.lbfgs(run.theta, FINE | {"gtol": self.aim * self.flat, "ftol": 0.0})
             run = min(run, self.newton(again, self.newton_aim * self.flat), key=self.violation)
         bound = self.moved_to_bound(run)

@@ -123,15 +123,12 @@ class FeaturePath(Path):
                 break
         return zero
 
-    def _times(self, found: Found, share: float) -> Found:
+    def scaled(self, found: Found, share: float) -> Found:
         theta = found.at.theta.copy()
         theta[: self.lift.width] *= share
-        return replace(found, at=replace(found.at, theta=theta), norm=share * found.norm)
-
-    def scaled(self, found: Found, share: float) -> Found:
-        inside = self._times(found, share)
-        point = Point(self.lift, self.functions, (Ask(self.which, inside.at.theta, 1.0, hessian=False),))
-        return replace(inside, value=float(self.passes.sum(local, point, width=self.lift.width)["value0"]))
+        point = Point(self.lift, self.functions, (Ask(self.which, theta, 1.0, hessian=False),))
+        value = float(self.passes.sum(local, point, width=self.lift.width)["value0"])
+        return replace(found, at=replace(found.at, theta=theta), norm=share * found.norm, value=value)
 
     def fitted(
         self, at: Found, by: Found, primal: float, dual: float, violation: float, multiplier: float

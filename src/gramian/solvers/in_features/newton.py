@@ -182,7 +182,9 @@ def _newton(which: int, start: Start, functions: Functions, m: int, limits: Goal
         descent = float(np.sum(here.slope * step))
         if functions.kinks and _stage_solved(here, 0.0 if stalls else np.inf if long else -0.5 * descent, goal):
             shrink = max(shrink**2, STEEPEST) if tries == 1 and here.smooth_gap <= here.kink_gap else SHRINK
-            share = max(shrink, _useful(here, goal * best.size, EPS * best.size), NARROWEST * start.width / here.width)
+            # At this share of the width the envelope is narrow enough for the goal.
+            useful = STAGE * goal * best.size / max(here.kink_gap, EPS * best.size)
+            share = max(shrink, useful, NARROWEST * start.width / here.width)
             there, tries, long = (yield from _next_stage(here, min(share, SHRINK), m, looked)), 0, False
         elif functions.kinks and tries > PATIENCE:
             # Steps that keep crossing kinks gain little; a wider envelope has fewer kinks.
@@ -212,11 +214,6 @@ def _newton(which: int, start: Start, functions: Functions, m: int, limits: Goal
 def _stage_solved(here: _Seen, left: float, goal: float) -> bool:
     """Whether to narrow the envelope: it causes more of the gap than the next step, and is not yet narrow enough."""
     return here.kink_gap > STAGE * goal * here.found.size and left <= STAGE * here.kink_gap
-
-
-def _useful(here: _Seen, goal: float, rounding: float) -> float:
-    """Return the share of the width at which the envelope is narrow enough for the goal."""
-    return STAGE * goal / max(here.kink_gap, rounding)
 
 
 def _next_stage(here: _Seen, share: float, m: int, looked: Callable[..., Look]) -> Look:

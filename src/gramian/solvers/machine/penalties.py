@@ -16,6 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import numpy as np
@@ -136,21 +137,13 @@ def less_rounding(said: Certificate, tol: float, steep: float, alpha: NDArray[np
 # ---- penalties as functions of the norm -----------------------------------------------------------------------------
 
 
-class Norm:
-    """The penalty g(r) = r."""
-
-    def value(self, r: float) -> float:
-        """Return g(r)."""
-        return r
-
-    def derivative(self, r: float) -> float:
-        """Return g'(r)."""
-        return 1.0
+NORM = SimpleNamespace(value=float, derivative=lambda r: 1.0)
+"""The penalty g(r) = r."""
 
 
 def function_of(penalty: Any) -> Any:
     """Return the g of a penalty ``lam g(‖f‖)``, a custom one or "norm"."""
-    return Norm() if penalty == "norm" else penalty
+    return NORM if penalty == "norm" else penalty
 
 
 def check_penalty(g: Any) -> None:
