@@ -198,6 +198,7 @@ def test_scores_weights_groups_and_time(tmp_path: Path, capsys: Any) -> None:
     table["day"] = [f"2026-01-{1 + d % 28:02d}" for d in own.permutation(90)]
     table["bought"] = np.where(own.random(90) < 1.0 / (1.0 + np.exp(1.5 - 2.0 * x)), "yes", "no")
     table["price"] = np.exp(x + 0.2 * own.standard_normal(90))
+    table["v"] = table["w"].mask(table["w"] < 0.6)
     table.to_csv(tmp_path / "t.csv", index=False)
     fit = ["fit", str(tmp_path / "t.csv"), "--model", "ridge", "--kernel", "RBF(2.0)", "--cv", "3", "--json"]
     calls = {
@@ -231,6 +232,7 @@ def test_scores_weights_groups_and_time(tmp_path: Path, capsys: Any) -> None:
         ("--target", "price", "--metric", "f1"): "scoring must be one of rmse",
         ("--target", "price", "--time-column", "shop"): "cannot be sorted, since it holds 's0'",
         ("--target", "price", "--group", "shops"): "has no column 'shops'",
+        ("--target", "price", "--weight", "v"): "--weight v must be a number in every row, but",
     }
     for options, message in wrong.items():
         assert main([*fit, *options, "--out", str(tmp_path / "n")]) == 2

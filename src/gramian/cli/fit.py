@@ -143,6 +143,7 @@ def _on_a_table(options: Any, settings: dict[str, Any], began: float, screen: Sc
     with source.path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     notes = {"source": source.path.name, "target": options.target, "rows": X.num_rows, "types": types, "sha256": digest}
+    notes |= {role: name for role in ("weight", "time_column") if (name := getattr(options, role)) is not None}
     notes["columns"] = {column.name: str(column) for column in model.columns_.columns}
     return model, task, notes
 
@@ -224,8 +225,11 @@ def _beside(options: argparse.Namespace, X: Any) -> tuple[Any, dict[str, Any]]:
     """The inputs, and the weights and groups that fit takes as well."""
     given = {"sample_weight": options.weight, "groups": options.group}
     found = {argument: X[name].to_numpy() for argument, name in given.items() if name is not None}
-    if "sample_weight" in found and found["sample_weight"].dtype.kind not in "biuf":
-        raise ValueError(f"--weight {options.weight} must be a column of numbers, got {X[options.weight].type}.")
+    if (weights := found.get("sample_weight")) is not None:
+        if weights.dtype.kind not in "biuf":
+            raise ValueError(f"--weight {options.weight} must be a column of numbers, got {X[options.weight].type}.")
+        if gaps := int((weights != weights).sum()):
+            raise ValueError(f"--weight {options.weight} must be a number in every row, but {gaps:,} rows have none.")
     return X.drop_columns([name for name in given.values() if name is not None]), found
 
 
