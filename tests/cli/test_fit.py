@@ -17,10 +17,12 @@ from sklearn.datasets import load_diabetes
 
 import gramian
 from gramian.cli import main
-from gramian.cli.fit import _clock
+from gramian.cli.fit import _clock, _listed
 from gramian.cli.predict import predicted
 from gramian.data.formats import Csv
 from gramian.data.tables import read_table
+from gramian.estimators.auto.columns import encode
+from gramian.estimators.auto.tables import Column
 from peak import peak_bytes
 
 rng = np.random.default_rng(0)
@@ -82,6 +84,18 @@ def test_fit_tells_what_it_found(folder: Path, capsys: pytest.CaptureFixture[str
     before, _, _ = out.partition("in Python")
     assert max(map(len, before.splitlines()[1:])) <= 100
     assert gramian.load(tmp_path / "m").get_params()["kernel"] is not None
+
+
+def test_columns_that_are_read_alike_share_a_line() -> None:
+    columns = encode([Column(f"p{i}", np.arange(9.0) ** (i != 5), "number") for i in range(9)]).columns
+    assert _listed(columns).splitlines() == [
+        "columns:",
+        "    p0 to p4 (5 columns): number",
+        "    p5: left out: every value is 1",
+        "    p6: number",
+        "    p7: number",
+        "    p8: number",
+    ]
 
 
 def test_the_python_that_fit_prints_makes_the_same_model(folder: Path, tmp_path: Path, capsys: Any) -> None:

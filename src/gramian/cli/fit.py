@@ -6,6 +6,7 @@ import argparse
 import hashlib
 import re
 import time
+from itertools import groupby
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
@@ -42,8 +43,8 @@ FIT = 0.25
 """Share of the time limit reserved for the fit, even if reading the data and compiling took longer."""
 END = (0.3, 0.05)
 """The end of the command takes about this share of what its start took, and gets at most this share of the limit."""
-LISTED, TRIALS = 40, 15
-"""Columns listed with how they were read, and trials with their scores."""
+LISTED, TRIALS, ALIKE = 40, 15, 4
+"""Lines on how columns were read, and trials with their scores; more columns than this that are alike share a line."""
 SHOWN = ("", "trial", "score", "rows", "fit", "status")
 """Columns of the leaderboard that are printed."""
 
@@ -331,17 +332,22 @@ def _tell(model: Any, options: argparse.Namespace, code: str, screen: Screen) ->
         f"certificate: {model.certificate_}",
         f"saved: {options.out}",
         "\nin Python:\n",
-        *(f"    {line}" for line in code.splitlines()),
+        *(f"    {line}".rstrip() for line in code.splitlines()),
         f"\nnext: gramian predict {options.out} NEW_DATA -o predictions.csv",
     ]
     screen.say("\n".join(lines))
 
 
 def _listed(columns: Any) -> str:
-    """How each column was read, a line for each."""
-    lines = [f"    {column.name}: {column}" for column in columns[:LISTED]]
-    if len(columns) > LISTED:
-        lines.append(f"    and {len(columns) - LISTED:,} more; gramian inspect shows all")
+    """How each column was read, a line for each, or for several alike that follow one another."""
+    lines = []
+    for text, alike in groupby(columns, str):
+        names = [column.name for column in alike]
+        if len(names) > ALIKE:
+            names = [f"{names[0]} to {names[-1]} ({len(names):,} columns)"]
+        lines += [f"    {name}: {text}" for name in names]
+    if len(lines) > LISTED:
+        lines[LISTED:] = [f"    and {len(lines) - LISTED:,} more; gramian inspect shows all"]
     return "\n".join(["columns:", *lines])
 
 
