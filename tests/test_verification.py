@@ -9,6 +9,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import KFold
 
 import gramian
 from gramian import (
@@ -127,6 +128,23 @@ def test_the_machine_inside_an_automatic_estimator():
         model = auto(time_limit=None, machines=["ridge"], random_state=0).fit(frame, y)
         found = verify(model, frame, y)
         assert found.converged
+        assert agree(model.certificate_, found)
+
+
+@pytest.mark.parametrize("machine", ["ridge", "svm", "gp", "linear"])
+@pytest.mark.parametrize("splits", [5, list(KFold(3).split(X))])
+@pytest.mark.parametrize("weights", [WEIGHTS, np.round(2.0 * WEIGHTS)])
+def test_weights_and_splits_of_an_automatic_estimator(machine, splits, weights):
+    """Rows of weight zero are left out, and within given splits whole weights are repetitions in an order of their own.
+
+    The least-squares targets are standardised over the rows that count.
+    """
+    frame = pandas.DataFrame({"a": X[:, 0], "b": X[:, 1]})
+    for auto, y in ((AutoKernelRegressor, NUMBERS), (AutoKernelClassifier, TWO)):
+        kernel = None if machine == "linear" else RBF(2.0)
+        model = auto(time_limit=None, machines=[machine], kernel=kernel, random_state=0, cv=splits)
+        found = verify(model.fit(frame, y, sample_weight=weights), frame, y, weights)
+        assert found.converged, found
         assert agree(model.certificate_, found)
 
 

@@ -17,10 +17,12 @@ from sklearn.datasets import load_diabetes
 
 import gramian
 from gramian.cli import main
-from gramian.cli.fit import _clock
+from gramian.cli.fit import _clock, _listed
 from gramian.cli.predict import predicted
 from gramian.data.formats import Csv
 from gramian.data.tables import read_table
+from gramian.estimators.auto.columns import encode
+from gramian.estimators.auto.tables import Column
 from peak import peak_bytes
 
 rng = np.random.default_rng(0)
@@ -82,6 +84,18 @@ def test_fit_tells_what_it_found(folder: Path, capsys: pytest.CaptureFixture[str
     before, _, _ = out.partition("in Python")
     assert max(map(len, before.splitlines()[1:])) <= 100
     assert gramian.load(tmp_path / "m").get_params()["kernel"] is not None
+
+
+def test_columns_that_are_read_alike_share_a_line() -> None:
+    columns = encode([Column(f"p{i}", np.arange(9.0) ** (i != 5), "number") for i in range(9)]).columns
+    assert _listed(columns).splitlines() == [
+        "columns:",
+        "    p0 to p4 (5 columns): number",
+        "    p5: left out: every value is 1",
+        "    p6: number",
+        "    p7: number",
+        "    p8: number",
+    ]
 
 
 def test_the_python_that_fit_prints_makes_the_same_model(folder: Path, tmp_path: Path, capsys: Any) -> None:
@@ -198,6 +212,7 @@ def test_scores_weights_groups_and_time(tmp_path: Path, capsys: Any) -> None:
     table["day"] = [f"2026-01-{1 + d % 28:02d}" for d in own.permutation(90)]
     table["bought"] = np.where(own.random(90) < 1.0 / (1.0 + np.exp(1.5 - 2.0 * x)), "yes", "no")
     table["price"] = np.exp(x + 0.2 * own.standard_normal(90))
+    table["v"] = table["w"].mask(table["w"] < 0.6)
     table.to_csv(tmp_path / "t.csv", index=False)
     fit = ["fit", str(tmp_path / "t.csv"), "--model", "ridge", "--kernel", "RBF(2.0)", "--cv", "3", "--json"]
     calls = {
@@ -231,6 +246,7 @@ def test_scores_weights_groups_and_time(tmp_path: Path, capsys: Any) -> None:
         ("--target", "price", "--metric", "f1"): "scoring must be one of rmse",
         ("--target", "price", "--time-column", "shop"): "cannot be sorted, since it holds 's0'",
         ("--target", "price", "--group", "shops"): "has no column 'shops'",
+        ("--target", "price", "--weight", "v"): "--weight v must be a number in every row, but",
     }
     for options, message in wrong.items():
         assert main([*fit, *options, "--out", str(tmp_path / "n")]) == 2

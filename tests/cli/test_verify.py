@@ -50,3 +50,12 @@ def test_the_fitted_model_of_the_command_and_weights(tmp_path):
     weighted = table(tmp_path / "weighted.csv", w=weight)
     save(KernelRidge(0.1, kernel="rbf").fit(X, Y, weight), tmp_path / "model")
     assert main(["verify", str(tmp_path / "model"), weighted, "--target", "y", "--weight", "w"]) == 0
+
+
+def test_weights_and_an_order_in_time_are_remembered(tmp_path):
+    noise = np.random.default_rng(1)
+    data = table(tmp_path / "rows.csv", w=noise.uniform(0.5, 2.0, 60), day=noise.permutation(60))
+    fit = ["fit", data, "--target", "y", "--model", "ridge", "--kernel", "RBF(2.0)", "--time-column", "day"]
+    for name, options in {"plain": [], "weighted": ["--weight", "w"]}.items():
+        assert main([*fit, *options, "--out", str(tmp_path / name)]) == 0
+        assert main(["verify", str(tmp_path / name), data]) == 0

@@ -89,6 +89,13 @@ def test_columns_of_a_table_are_named_and_counted_once(automatic, table):
     assert np.allclose(slopes.directions[1:3, :2], 0.0)
 
 
+@pytest.mark.parametrize("method", ["permutation", "leave_out"])
+def test_copies_of_rows_with_a_new_level_are_not_counted(automatic, table, method):
+    X, y = table
+    found = sensitivity(automatic, X[100:].replace({"town": {"a": "z"}}), y[100:], method=method)  # without a warning
+    assert np.all(np.isfinite(found.importance))
+
+
 @pytest.mark.parametrize("library", ["pyarrow", "polars", "array", "reordered"])
 def test_every_library_gives_the_same(automatic, table, library):
     X, y = table[0][100:], table[1][100:]

@@ -5,6 +5,8 @@ import re
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.metrics import f1_score
 
@@ -15,6 +17,7 @@ from gramian.progress import Clock
 from gramian.reports.facts import measured, settings_of
 from gramian.reports.held_out import evaluate, importance
 from gramian.reports.subject import subject_of
+from gramian.reports.worst import worst_rows
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +52,21 @@ def test_a_regressor(table, tmp_path):
     assert "RMSE" in seen
     assert "too optimistic" not in seen
     assert "Leaderboard" in told(model, tmp_path=tmp_path)
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pa.Table.from_pandas, pl.from_pandas])
+def test_columns_that_are_not_inputs_are_not_shown_as_such(table, library):
+    X, y = table
+    X = X.assign(key=[f"k{i}" for i in range(120)])
+    model = gramian.AutoKernelRegressor(time_limit=None, machines=["ridge"], cv=3, random_state=0).fit(X[:80], y[:80])
+    new = library(X[80:].assign(weight=1.0).iloc[:, ::-1])
+    subject = subject_of(model, new, y[80:])
+    found = evaluate(subject)
+    inputs = importance(subject, found)
+    assert inputs.names == ["kind", "size <m>"]
+    worst = worst_rows(subject, found, inputs)
+    assert set(worst.columns[1:3]) == {"kind", "size <m>"}
+    assert {line[1 + worst.columns[1:].index("kind")] for line in worst.lines} <= {"a & b", "<i>c</i>"}
 
 
 def test_a_classifier(table, tmp_path):

@@ -6,6 +6,7 @@ import argparse
 import hashlib
 import re
 import time
+from itertools import groupby
 from pathlib import Path
 from shutil import get_terminal_size
 from textwrap import wrap
@@ -42,8 +43,8 @@ FIT = 0.25
 """Share of the time limit reserved for the fit, even if reading the data and compiling took longer."""
 END = (0.3, 0.05)
 """The end of the command takes about this share of what its start took, and gets at most this share of the limit."""
-LISTED, TRIALS = 40, 15
-"""Columns listed with how they were read, and trials with their scores."""
+LISTED, TRIALS, ALIKE = 40, 15, 4
+"""Lines on how columns were read, and trials with their scores; more columns than this that are alike share a line."""
 SHOWN = ("", "trial", "score", "rows", "fit", "status")
 """Columns of the leaderboard that are printed."""
 
@@ -143,6 +144,7 @@ def _on_a_table(options: Any, settings: dict[str, Any], began: float, screen: Sc
     with source.path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     notes = {"source": source.path.name, "target": options.target, "rows": X.num_rows, "types": types, "sha256": digest}
+    notes |= {role: name for role in ("weight", "time_column") if (name := getattr(options, role)) is not None}
     notes["columns"] = {column.name: str(column) for column in model.columns_.columns}
     return model, task, notes
 
@@ -224,8 +226,11 @@ def _beside(options: argparse.Namespace, X: Any) -> tuple[Any, dict[str, Any]]:
     """The inputs, and the weights and groups that fit takes as well."""
     given = {"sample_weight": options.weight, "groups": options.group}
     found = {argument: X[name].to_numpy() for argument, name in given.items() if name is not None}
-    if "sample_weight" in found and found["sample_weight"].dtype.kind not in "biuf":
-        raise ValueError(f"--weight {options.weight} must be a column of numbers, got {X[options.weight].type}.")
+    if (weights := found.get("sample_weight")) is not None:
+        if weights.dtype.kind not in "biuf":
+            raise ValueError(f"--weight {options.weight} must be a column of numbers, got {X[options.weight].type}.")
+        if gaps := int((weights != weights).sum()):
+            raise ValueError(f"--weight {options.weight} must be a number in every row, but {gaps:,} rows have none.")
     return X.drop_columns([name for name in given.values() if name is not None]), found
 
 
@@ -327,17 +332,22 @@ def _tell(model: Any, options: argparse.Namespace, code: str, screen: Screen) ->
         f"certificate: {model.certificate_}",
         f"saved: {options.out}",
         "\nin Python:\n",
-        *(f"    {line}" for line in code.splitlines()),
+        *(f"    {line}".rstrip() for line in code.splitlines()),
         f"\nnext: gramian predict {options.out} NEW_DATA -o predictions.csv",
     ]
     screen.say("\n".join(lines))
 
 
 def _listed(columns: Any) -> str:
-    """How each column was read, a line for each."""
-    lines = [f"    {column.name}: {column}" for column in columns[:LISTED]]
-    if len(columns) > LISTED:
-        lines.append(f"    and {len(columns) - LISTED:,} more; gramian inspect shows all")
+    """How each column was read, a line for each, or for several alike that follow one another."""
+    lines = []
+    for text, alike in groupby(columns, str):
+        names = [column.name for column in alike]
+        if len(names) > ALIKE:
+            names = [f"{names[0]} to {names[-1]} ({len(names):,} columns)"]
+        lines += [f"    {name}: {text}" for name in names]
+    if len(lines) > LISTED:
+        lines[LISTED:] = [f"    and {len(lines) - LISTED:,} more; gramian inspect shows all"]
     return "\n".join(["columns:", *lines])
 
 

@@ -16,21 +16,22 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help=MODEL)
     parser.add_argument("data", help="the table that it was fitted to")
     parser.add_argument("--target", help=TARGET)
-    parser.add_argument("--weight", metavar="COLUMN", help="the column of row weights, if the fit had weights")
+    parser.add_argument("--weight", metavar="COLUMN", help="the column of row weights (default: the one of the fit)")
 
 
 def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
     """Print both certificates, and whether they agree."""
-    from gramian.data.tables import read_table, split_target
+    from gramian.data.tables import in_order, read_table, split_target
     from gramian.verification import agree, verify
 
     model, notes = saved(options)
-    table = read_table(options.data)
-    target, weight, y = options.target or notes.get("target"), None, None
-    if options.weight is not None:
-        table, weight = split_target(table, options.weight)
+    table = in_order(read_table(options.data), notes.get("time_column"))
+    target, name = options.target or notes.get("target"), options.weight or notes.get("weight")
+    weight = y = None
     if target is not None:
         table, y = split_target(table, target)
+    if name is not None:
+        table, weight = split_target(table, name)
     names = getattr(model, "feature_names_in_", table.column_names)
     said, found = model.certificate_, verify(model, inputs_of(model, table.select(list(names))), y, weight)
     same = agree(said, found, getattr(model, "tol", None))
@@ -39,7 +40,8 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
         if texts != ["nan", "nan"]:  # not every certificate has every figure
             screen.say(f"{name:<10} saved {texts[0]:<16} recomputed {texts[1]}")
     screen.say(f"recomputed: {found}")
-    screen.say("They agree." if same else "They DISAGREE; please report this model.", "bold")
+    wrong = "They DISAGREE. If this is the table that the model was fitted to, please report it as a bug."
+    screen.say("They agree." if same else wrong, "bold")
     return {"said": said.to_dict(), "verified": found.to_dict(), "agree": same}
 
 

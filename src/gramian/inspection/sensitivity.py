@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from sklearn.metrics import get_scorer
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from gramian.estimators.auto.tables import TableWarning
 from gramian.inspection.fitted import Array, decision_values, input_names, sampled, some_rows, unnamed
 from gramian.inspection.tables import as_table, numbers, shuffled, with_column
 from gramian.kernels.resolve import is_precomputed
@@ -160,13 +162,14 @@ def sensitivity(
     rows = _safe_indexing(table, some)
     if method == "gradient":
         return _by_gradients(estimator, table, rows, names, scaled)
-    ask = Shuffles(rows, n_repeats, np.random.default_rng(random_state))
-    if method == "leave_out":
-        return _left_out(estimator, ask, names)
-    if y is None or _num_samples(y) != _num_samples(table):
+    if method == "permutation" and (y is None or _num_samples(y) != _num_samples(table)):
         count = "None" if y is None else f"{_num_samples(y):,} of them"
         raise ValueError(f"method='permutation' needs a target for each of {_num_samples(table):,} rows, got {count}.")
-    return _by_permutation(estimator, ask, np.asarray(y)[some], names, scoring)
+    ask = Shuffles(rows, n_repeats, np.random.default_rng(random_state))
+    with warnings.catch_warnings(action="ignore", category=TableWarning):  # it would count copies of the rows
+        if method == "leave_out":
+            return _left_out(estimator, ask, names)
+        return _by_permutation(estimator, ask, np.asarray(y)[some], names, scoring)
 
 
 def _table(estimator: Any, X: Any) -> tuple[Any, list[str]]:

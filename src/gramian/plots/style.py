@@ -95,7 +95,7 @@ def counted(axis: Any) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     low, high = axis.get_view_interval()
-    long = max(abs(low), abs(high)) >= 1e5 or high - low < 0.01
+    long = max(abs(low), abs(high)) >= 1e4 or high - low < 0.01
     axis.set_major_locator(MaxNLocator(3 if long else 5))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
 

@@ -23,7 +23,7 @@ from gramian.estimators.auto.forest import Forest
 from gramian.estimators.auto.row_hashes import OneFold, find_rows
 from gramian.inspection import Sensitivity, sensitivity
 from gramian.inspection.fitted import sampled, unnamed
-from gramian.reports.subject import Subject
+from gramian.reports.subject import Subject, used_columns
 
 ROWS = 1000
 """Rows used at most if the model has to be refitted."""
@@ -269,16 +269,14 @@ def importance(subject: Subject, found: Evaluation | None) -> Sensitivity | None
     if found is None or subject.pairwise or found.truth.ndim > 1:
         return None
     try:
-        d = subject.X.shape[1]
+        d = subject.inputs.shape[1]
     except (AttributeError, IndexError):  # a list of texts, or of rows
         return None
     if not 1 < d <= MOST_INPUTS:
         return None
     repeats = int(np.clip(SHUFFLES // d, 1, 5))
-    each = [
-        sensitivity(model, X, y, method="permutation", n_repeats=repeats, max_rows=max(SHUFFLED // len(found.held), 2))
-        for model, X, y in found.held
-    ]
+    options: Any = {"method": "permutation", "n_repeats": repeats, "max_rows": max(SHUFFLED // len(found.held), 2)}
+    each = [sensitivity(model, used_columns(model, X), y, **options) for model, X, y in found.held]
     if len(each) == 1:
         return each[0]
     values = np.array([one.importance for one in each])

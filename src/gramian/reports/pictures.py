@@ -200,7 +200,7 @@ def _inputs(subject: Subject, found: Evaluation | None, inputs: Sensitivity | No
         caption = f"How much worse {inputs.n_rows:,} rows are predicted when a column is shuffled.{seen} {USES}"
         yield Plan(INPUTS, "Which inputs matter", caption, lambda: plots.SensitivityDisplay.from_sensitivity(inputs))
     if subject.automatic and len(getattr(subject.X, "shape", ())) == 2:
-        model, rows, some = subject.model, subject.X, " For columns of numbers only."
+        model, rows, some = subject.model, subject.inputs, " For columns of numbers only."
     elif subject.numbers is not None and subject.numbers.shape[1] > 1 and subject.task in SLOPED:
         model, rows, some = subject.machine, subject.named, ""
     else:

@@ -48,6 +48,11 @@ class Subject:
         return "projection" if hasattr(self.machine, "eigenvalues_") else "map"
 
     @cached_property
+    def inputs(self) -> Any:
+        """X without columns that the model does not use."""
+        return used_columns(self.model, self.X)
+
+    @cached_property
     def rows(self) -> Any:
         """X as the machine sees it; without X, the rows that the machine keeps, or None."""
         if self.X is None:
@@ -166,6 +171,15 @@ def _named(rows: NDArray[Any], columns: list[str]) -> _Table:
     table = rows.view(_Table)
     table.columns = columns
     return table
+
+
+def used_columns(model: Any, X: Any) -> Any:
+    """Return a table without the columns that an automatic model does not use, such as identifiers and weights."""
+    if not (hasattr(model, "columns_") and hasattr(model, "feature_names_in_")):
+        return X
+    used = {column.name for column in model.columns_.columns if column.width}
+    kept = [name for name in getattr(X, "column_names", getattr(X, "columns", ())) if str(name) in used]
+    return (X.select(kept) if hasattr(X, "select") else X[kept]) if kept else X
 
 
 def subject_of(model: Any, X: Any = None, y: Any = None) -> Subject:

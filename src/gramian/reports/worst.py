@@ -39,7 +39,7 @@ def worst_rows(subject: Subject, found: Evaluation | None, inputs: Sensitivity |
     table: Any = None
     shown: list[int] = []
     if inputs is not None:
-        table = as_table(subject.X)
+        table = as_table(subject.inputs)
         shown = [int(j) for j in np.argsort(-inputs.importance, kind="stable")[:INPUTS]]
     labels = getattr(subject.X, "index", None)  # of a pandas data frame
     lines = []

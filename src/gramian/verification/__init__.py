@@ -89,7 +89,7 @@ def verify(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Cert
         raise TypeError(f"verify takes a fitted estimator that has a certificate_: {known}; got {model!r:.80}.")
     check_is_fitted(model)
     if name in AUTOMATIC:
-        found = [verify(*part) for part in AUTOMATIC[name](model, X, y)]
+        found = [verify(*part) for part in AUTOMATIC[name](model, X, y, sample_weight)]
         return next((certificate for certificate in found if not certificate.converged), found[0])
     return CHECKS[name](model, Data.of(model, X, y, sample_weight))
 

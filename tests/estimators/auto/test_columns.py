@@ -166,6 +166,11 @@ def test_dates_have_a_place_in_the_week_and_the_year_where_that_helps():
     np.testing.assert_allclose(np.hypot(Z[:, 1], Z[:, 2]), 1.0)
 
 
+def test_the_median_of_dates_is_written_as_a_date():
+    encoding = encode(read(pd.DataFrame({"day": pd.to_datetime(["2021-03-01", None, "2021-03-05", "2021-03-03"])})))
+    assert str(encoding.columns[0]) == "date, a missing value is the median 2021-03-03 and marked"
+
+
 def test_dates_with_a_time_zone_are_instants():
     zone = datetime.timezone(datetime.timedelta(hours=2))
     X = np.array([[datetime.datetime(2024, 1, 1, 2, tzinfo=zone)], [datetime.datetime(2024, 1, 2)]], dtype=object)

@@ -19,6 +19,7 @@ THEIRS = {
     "f1": lambda y, P, said, w: 1.0 - sk.f1_score(y, said, sample_weight=w),
     "matthews_corrcoef": lambda y, P, said, w: 1.0 - sk.matthews_corrcoef(y, said, sample_weight=w),
     "neg_brier_score": lambda y, P, said, w: sk.brier_score_loss(y, P[:, 1], sample_weight=w),
+    "recall": lambda y, P, said, w: 1.0 - sk.recall_score(y, said, sample_weight=w),
 }
 NUMBERS = {
     "rmse": sk.root_mean_squared_error,
@@ -39,12 +40,10 @@ def said(rng):
 @pytest.mark.parametrize("name", THEIRS)
 def test_classes_are_judged_as_by_scikit_learn(name, said):
     codes, logs, labels, weights = said
-    names = np.array(["no", "yes"])
-    # Scorers that ask for one of two classes by name need the names 0 and 1.
-    metric = metric_of(name, classes=True, labels=None if name == "neg_brier_score" else names)
+    metric = metric_of(name, classes=True, labels=np.array(["no", "yes"]))
     for w in (None, weights):
         assert metric.loss(codes, logs, labels, w) == pytest.approx(THEIRS[name](codes, np.exp(logs), labels, w))
-    assert metric.labels == (name in ("balanced_accuracy", "f1", "matthews_corrcoef"))
+    assert metric.labels == (name in ("balanced_accuracy", "f1", "matthews_corrcoef", "recall"))
 
 
 @pytest.mark.parametrize("name", NUMBERS)

@@ -60,6 +60,17 @@ def test_constants_are_the_most_likely():
     assert not fit_softmax(np.zeros((1, 3)), np.array([0]))[1].any()
 
 
+def test_outputs_that_hardly_differ_are_calibrated_about_the_shares():
+    """A support vector machine of a rare class with a small C ranks rows well, by outputs close to -1."""
+    rng = np.random.default_rng(0)
+    logits = 2.0 * rng.standard_normal(2000) - 4.0
+    codes = (rng.random(2000) < 1.0 / (1.0 + np.exp(-logits))).astype(int)
+    flat = np.outer(0.01 * (logits + 4.0) - 1.0, [-0.5, 0.5])
+    factor, constants = fit_softmax(flat, codes)
+    assert factor == pytest.approx(100.0, rel=0.15)
+    assert np.exp(log_softmax(factor * flat + constants, axis=1))[:, 1].mean() == pytest.approx(codes.mean(), rel=0.05)
+
+
 def test_conformal_reach_covers():
     rng = np.random.default_rng(0)
     held, new = rng.standard_normal(500), rng.standard_normal(20_000)

@@ -225,7 +225,7 @@ class AutoKernel(Nested, BaseEstimator):
         machines = checked_machines(self.machines, self.kernel)
         table = columns_of(self, given.X, reset=True)
         check_consistent_length(table[0].values, given.y)
-        cv, table, given = self._counted(table, given)
+        cv, table, given = counted(self.cv, table, given, self._sizes)
         n = table[0].values.shape[0]
         response = self._response(given.y, given.sample_weight)
         if n < 2:
@@ -286,30 +286,6 @@ class AutoKernel(Nested, BaseEstimator):
         Z = encoding.transform(table)
         scalings = {name: fit_scaling(name, Z, encoding.scalable) for name in scalings_for(Z, encoding.scalable)}
         return encoding, Z, scalings, {name: ScaledRows(Z, scaling) for name, scaling in scalings.items()}
-
-    def _counted(self, table: list[Column], given: Given) -> tuple[Any, list[Column], Given]:
-        """The splits, table, targets, weights and groups of the rows that count; weights are one on average.
-
-        Within splits that a user gives, whole weights of few rows are repetitions, and no order matters.
-        """
-        n, y = table[0].values.shape[0], np.asarray(plain(given.y))
-        groups = None if given.groups is None else column_or_1d(plain(given.groups))
-        check_consistent_length(table[0].values, groups)
-        rows: Any = np.empty((n, 1))
-        weights = _check_sample_weight(plain(given.sample_weight), rows, dtype=np.float64, ensure_non_negative=True)
-        pairs = not isinstance(self.cv, Integral) and not hasattr(self.cv, "split")
-        cv = list(self.cv) if pairs else self.cv
-        kept, weights = repeated(weights, self._sizes.folds if pairs else 0)
-        if pairs and n <= self._sizes.folds and y.size == n:
-            keys = [*(column.values for column in table), y.ravel(), *([] if groups is None else [groups])]
-            order = own_order([*(key[kept] for key in keys), weights])
-            kept, weights = kept[order], weights[order]
-        if not np.array_equal(kept, np.arange(n)):
-            table = [replace(column, values=column.values[kept]) for column in table]
-            groups, cv = None if groups is None else groups[kept], among(cv, kept, n)
-            given = replace(given, y=y[kept])
-        equal = weights.size == 0 or np.ptp(weights) == 0.0
-        return cv, table, replace(given, sample_weight=None if equal else weights / weights.mean(), groups=groups)
 
     def _resources(self, Z: Array, response: Response, clock: Clock) -> Resources:
         seed = int(random_of(self.random_state).randint(2**31 - 1))
@@ -399,6 +375,31 @@ class AutoKernel(Nested, BaseEstimator):
         parts = [(self.machine_, self.best_, self.scaling_), *((m.machine, m.model, m.scaling) for m in others)]
         weights = self.weights_ if others else [1.0]
         return [(float(weight), *part) for weight, part in zip(weights, parts, strict=True)]
+
+
+def counted(cv: Any, table: list[Column], given: Given, sizes: Sizes) -> tuple[Any, list[Column], Given]:
+    """Return splits, table, targets, weights and groups of the rows that count; weights are one on average.
+
+    Within splits that a user gives, whole weights of few rows are repetitions, and no order matters.
+    """
+    n, y = table[0].values.shape[0], np.asarray(plain(given.y))
+    groups = None if given.groups is None else column_or_1d(plain(given.groups))
+    check_consistent_length(table[0].values, groups)
+    rows: Any = np.empty((n, 1))
+    weights = _check_sample_weight(plain(given.sample_weight), rows, dtype=np.float64, ensure_non_negative=True)
+    pairs = not isinstance(cv, Integral) and not hasattr(cv, "split")
+    cv = list(cv) if pairs else cv
+    kept, weights = repeated(weights, sizes.folds if pairs else 0)
+    if pairs and n <= sizes.folds and y.size == n:
+        keys = [*(column.values for column in table), y.ravel(), *([] if groups is None else [groups])]
+        order = own_order([*(key[kept] for key in keys), weights])
+        kept, weights = kept[order], weights[order]
+    if not np.array_equal(kept, np.arange(n)):
+        table = [replace(column, values=column.values[kept]) for column in table]
+        groups, cv = None if groups is None else groups[kept], among(cv, kept, n)
+        given = replace(given, y=y[kept])
+    equal = weights.size == 0 or np.ptp(weights) == 0.0
+    return cv, table, replace(given, sample_weight=None if equal else weights / weights.mean(), groups=groups)
 
 
 def fit_by_clock(

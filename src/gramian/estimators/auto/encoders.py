@@ -83,9 +83,10 @@ class NumberColumn(Encoder):
 
     def __str__(self) -> str:
         rule = "".join(f", with its place in the {cycle}" for cycle in self.cycles)
-        return f"{self.kind}{rule}" + (
-            f", a missing value is the median {self.fill:.6g} and marked" if self.gaps else ""
-        )
+        if not self.gaps:
+            return f"{self.kind}{rule}"
+        median = np.datetime64(round(self.fill), "D") if self.kind == "date" else f"{self.fill:.6g}"
+        return f"{self.kind}{rule}, a missing value is the median {median} and marked"
 
 
 @dataclass(frozen=True)

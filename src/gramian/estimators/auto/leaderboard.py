@@ -96,7 +96,7 @@ class Leaderboard(Sequence[Trial]):
     @property
     def metric_name(self) -> str:
         """What the scores are, as people write it."""
-        return METRICS.get(self.metric, self.metric)
+        return METRICS.get(self.metric, self.metric.replace("_", " "))
 
     @property
     def better(self) -> str:

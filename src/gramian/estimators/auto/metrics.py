@@ -153,7 +153,8 @@ def metric_of(scoring: Any, *, classes: bool, labels: NDArray[Any] | None = None
                 f"scoring must be one of {', '.join(names)}, the name of a scorer of scikit-learn, or a callable, got "
                 f"{scoring!r}."
             )
-    return _of_scorer(known, classes, labels)
+    # Scorers by name know no names of classes but 0 and 1; of two classes the second is the positive one, as in f1.
+    return _of_scorer(known, classes, None if isinstance(known, str) else labels)
 
 
 def _of_scorer(scoring: Any, classes: bool, names: NDArray[Any] | None) -> Metric:

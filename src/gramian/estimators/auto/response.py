@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import combinations
@@ -21,6 +21,8 @@ from gramian.estimators.svm import SVC, SVR
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
+Calibration = Callable[[Array, Rows, Array | None], tuple[float, Array]]
+"""From held-out outputs, codes and weights to the factor and the constants of a softmax."""
 
 PAIRS: dict[str, Any] = {"decision_function_shape": "ovo"}
 """Support vector machines of several classes are asked for the values of all pairs, not for votes."""
@@ -29,12 +31,15 @@ RANGE = (1e-3, 1e3)
 PRIOR = 1.0
 """Rows by which the fit is drawn to even odds: where no held-out row is wrong, sureness must still end somewhere."""
 BINS = 15
-SPREAD = 0.1
-"""Deviation of the constants' prior. Held-out rows may come from a fit to fewer rows, which knows rare classes less."""
+SPREAD, WIDE = 0.1, 1.0
+"""Deviation of the constants' prior about zero and about the shares of the classes. It is small about zero, since
+held-out rows may come from a fit to fewer rows, which knows rare classes less."""
 THRESHOLDS = 100
 """Thresholds that are tried, at most."""
 MOST_LOG = 700.0
 """The largest logarithm of a prediction."""
+FLAT = 0.95
+"""The part of the log-loss that constants about the shares of the classes may leave, at most."""
 SLACK = 0.5
 """Errors more that constants may make, in deviations of their number."""
 
@@ -315,23 +320,27 @@ def fit_temperature(outputs: Array, codes: NDArray[np.intp], weights: Array | No
 
 
 def fit_softmax(outputs: Array, codes: NDArray[np.intp], weights: Array | None = None) -> tuple[float, Array]:
-    """Return what makes ``softmax(factor * outputs + constants)`` most likely on held-out rows."""
-    if codes.size > 1 and _constants_help(outputs, codes, weights):
-        return _with_constants(outputs, codes, weights)
-    return fit_temperature(outputs, codes, weights), np.zeros(outputs.shape[1])
+    """Return what makes ``softmax(factor * outputs + constants)`` most likely on held-out rows.
+
+    Constants are fitted where those of one half of the rows make the other half more likely, and hardly more errors.
+    """
+    best, before = _scaled, np.full(2, np.inf)
+    for way, share in ((_scaled, 1.0), (_with_constants, 1.0), (_about_shares, FLAT)):
+        after = _on_other_halves(way, outputs, codes, weights)
+        if after[0] < share * before[0] and after[1] <= before[1] + SLACK * math.sqrt(before[1]):
+            best, before = way, after
+    return best(outputs, codes, weights)
 
 
-def _constants_help(outputs: Array, codes: NDArray[np.intp], weights: Array | None) -> bool:
-    """Whether those of one half of the rows make the other half more likely, and hardly more errors there."""
+def _on_other_halves(way: Calibration, outputs: Array, codes: NDArray[np.intp], weights: Array | None) -> Array:
+    """Log-loss and errors on each half of the rows after calibration on the other."""
     halves = [np.arange(part, codes.size, 2) for part in (0, 1)]
-    before = after = np.zeros(2)
-    for learn, judge in (halves, halves[::-1]):
+    found = np.zeros(2)
+    for learn, judge in (halves, halves[::-1]) if codes.size > 1 else ():
         some, others = (None if weights is None else weights[half] for half in (learn, judge))
-        factor, constants = _with_constants(outputs[learn], codes[learn], some)
-        alone = fit_temperature(outputs[learn], codes[learn], some)
-        before = before + _judged(alone * outputs[judge], codes[judge], others)
-        after = after + _judged(factor * outputs[judge] + constants, codes[judge], others)
-    return bool(after[0] < before[0] and after[1] <= before[1] + SLACK * math.sqrt(before[1]))
+        factor, constants = way(outputs[learn], codes[learn], some)
+        found = found + _judged(factor * outputs[judge] + constants, codes[judge], others)
+    return found
 
 
 def _judged(scores: Array, codes: NDArray[np.intp], weights: Array | None) -> Array:
@@ -340,24 +349,44 @@ def _judged(scores: Array, codes: NDArray[np.intp], weights: Array | None) -> Ar
     return codes.size * np.array([log_loss(logs, codes, weights), error(codes, logs, np.argmax(logs, axis=1), weights)])
 
 
-def _with_constants(outputs: Array, codes: NDArray[np.intp], weights: Array | None) -> tuple[float, Array]:
-    """The factor and constants, which a normal prior draws to zero: few rows move them little."""
+def _scaled(outputs: Array, codes: NDArray[np.intp], weights: Array | None) -> tuple[float, Array]:
+    """The factor alone."""
+    return fit_temperature(outputs, codes, weights), np.zeros(outputs.shape[1])
+
+
+def _about_shares(outputs: Array, codes: NDArray[np.intp], weights: Array | None) -> tuple[float, Array]:
+    """The factor and constants of outputs that hardly differ: those on average mean the shares of the classes.
+
+    So say support vector machines of a rare class with a small C: they rank rows well, by outputs close to -1.
+    """
+    centre, counts = np.average(outputs, axis=0, weights=weights), np.bincount(codes, weights, outputs.shape[1])
+    if not counts.all():
+        return _scaled(outputs, codes, weights)
+    shares = np.log(counts)
+    factor, constants = _with_constants(outputs - centre, codes, weights, shares - shares.mean(), WIDE)
+    return factor, constants - factor * (centre - centre.mean())
+
+
+def _with_constants(
+    outputs: Array, codes: NDArray[np.intp], weights: Array | None, usual: Any = 0.0, spread: float = SPREAD
+) -> tuple[float, Array]:
+    """The factor and constants, which a normal prior draws to the usual ones: few rows move them little."""
     (m, c), hot = outputs.shape, np.arange(outputs.shape[1]) == codes[:, None]
     w = np.ones((m, 1)) if weights is None else (weights * (m / weights.sum()))[:, None]
 
     def objective(x: Array) -> tuple[float, Array]:
         factor, constants = math.exp(x[0]), x[1:]
-        logs = log_softmax(factor * outputs + constants, axis=1)
+        logs = log_softmax(factor * outputs + usual + constants, axis=1)
         # Of the log-likelihood, and of the prior rows, which are of every class in equal parts.
         slope = (w + PRIOR / m) * np.exp(logs) - w * hot - PRIOR / (m * c)
-        pull = constants / SPREAD**2
+        pull = constants / spread**2
         value = log_loss(logs, codes, weights) - PRIOR * float(logs.mean()) / m + 0.5 * float(constants @ pull) / m
         by_factor = factor * float(np.sum(slope * outputs)) / m
         return value, np.append(by_factor, slope.sum(axis=0) / m + pull / m)
 
     start = np.append(math.log(fit_temperature(outputs, codes, weights)), np.zeros(c))
     found = minimize(objective, start, jac=True, method="L-BFGS-B").x
-    return math.exp(float(found[0])), np.asarray(found[1:] - found[1:].mean())
+    return math.exp(float(found[0])), np.asarray(usual + found[1:] - found[1:].mean())
 
 
 def calibration_error(logs: Array, codes: NDArray[np.intp], weights: Array | None = None) -> float:
