@@ -337,6 +337,26 @@ def test_certificates_agree_within_three_times_or_rounding():
     assert not agree(certificate(1e-5), certificate(1e-5, converged=False), 1e-3)
     assert agree(certificate(2e-3, converged=False), certificate(1e-5, bound=True), 1e-3)
     assert not agree(certificate(1e-4), certificate(1e-2, converged=False, bound=True), 1e-3)
+    assert agree(certificate(1e-5), certificate(1e-5, converged=False, doubt=2e-3), 1e-3)
+    assert not agree(certificate(1e-5), certificate(1e-5, converged=False, doubt=2e-2), 1e-3)
+    assert agree(certificate(1e-5, converged=False), certificate(1e-5, doubt=5e-4), 1e-3)
+    assert not agree(certificate(1e-5, converged=False), certificate(1e-5, doubt=2e-5), 1e-3)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(
+    ("kernel", "C", "offset"), [("rbf", 1e9, 0.0), ("rbf", 1e5, 0.0), ("linear", 1.0, 1e4), ("linear", 1.0, 3e3)]
+)
+def test_a_fit_and_its_check_count_the_same_rounding(kernel, C, offset):
+    """From some tol on, rounding hides the optimum: both say so from there on, within a factor of four."""
+    said, found, rows = [], [], X + offset
+    for tol in 2.0 ** -np.arange(6.0, 46.0):
+        model = SVC(C=C, kernel=kernel, tol=tol).fit(rows, TWO)
+        said.append(model.certificate_.converged)
+        found.append(verify(model, rows, TWO).converged)
+    assert said[0]
+    assert not said[-1]
+    assert abs(sum(said) - sum(found)) <= 2
 
 
 # ---- misuse -----------------------------------------------------------------------------------------------------

@@ -114,6 +114,10 @@ def agree(said: Certificate, found: Certificate, tol: float | None = None) -> bo
         scale = max(abs(found.primal), abs(found.primal - found.dual) / b if bound and b > 0 else 0.0)
         return bool(same or (bound and (b <= a or abs(said.primal - found.primal) <= slack * scale)))
     near = tol < b <= FACTOR * tol
+    # Where both count rounding, the true one is another one in their two sums.
+    doubt, sure = getattr(found, "doubt", 0.0), max(b, found.violation)
+    if sure <= tol < doubt <= FACTOR * tol or doubt <= tol < doubt + 2.0 * (doubt - sure):
+        return True
     if slack > max(tol, ROUNDING):  # rounding alone exceeds the tolerance, and the fit should say so
         return found.converged or near
     pairs = ((a, b), (said.violation, found.violation))

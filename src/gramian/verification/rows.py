@@ -132,6 +132,7 @@ class Shown:
     norm2: Array  # (k,): squared norms
     lost: Array  # (k,): rounding error of a value, in its sum and in k itself
     scale: float  # the largest k(x, x)
+    error: float  # rounding error of an entry of K
     F: Array | None = None  # (n, m): features
 
     @classmethod
@@ -146,12 +147,13 @@ class Shown:
             if hasattr(model.approximation_, "expansion"):  # predictions are expansions at the landmarks
                 size = size + scale * np.abs(model.approximation_.expansion(c)).sum(axis=0)
             f = F @ c
-            return cls(c, f, f, np.sum(c**2, axis=0), SUMS * size, scale, F)
+            return cls(c, f, f, np.sum(c**2, axis=0), SUMS * size, scale, EPS * scale, F)
         columns = np.arange(data.n) if columns is None else columns
-        predicted, f, drift = expanded(model.kernel_, data, c, columns)
+        predicted, f, error, drift = expanded(model.kernel_, data, c, columns)
         scale = float(np.abs(model.kernel_.diag(data.X)).max())
         norm2 = np.maximum(np.sum(c * f[columns], axis=0), 0.0)
-        return cls(c, f, predicted, norm2, (SUMS * scale + drift) * np.abs(c).sum(axis=0), scale)
+        lost = (SUMS * scale + max(error, drift)) * np.abs(c).sum(axis=0)
+        return cls(c, f, predicted, norm2, lost, scale, max(EPS * scale, error))
 
     def unlike(self, predicted: Any, f: Array | None = None) -> list[str]:
         """Say whether predictions differ from f, by default the functions themselves, by more than rounding."""
@@ -162,11 +164,11 @@ class Shown:
         return [f"predictions differ by up to {off.max():.1e} from the function of the model's coefficients"]
 
 
-def expanded(kernel: Kernel, data: Data, c: Array, columns: Any) -> tuple[Array, Array, float]:
-    """``K c`` as predicted, where a row differs from itself; with the white noise; the rounding error of k."""
+def expanded(kernel: Kernel, data: Data, c: Array, columns: Any) -> tuple[Array, Array, float, float]:
+    """``K c`` as predicted, where a row differs from itself; with the white noise; errors of k: expected, and seen."""
     if is_precomputed(kernel) or not columns.size:
         f = product(kernel, data.X, None, c, data.memory, columns)
-        return f, f, 0.0
+        return f, f, 0.0, 0.0
     diagonal = np.asarray(kernel.diag(data.X), dtype=np.float64)[columns]
     predicted, apart = np.zeros((data.n, c.shape[1])), diagonal.copy()
     for rows, K in tiles(kernel, data.X, data.X[columns], data.memory):
@@ -177,7 +179,7 @@ def expanded(kernel: Kernel, data: Data, c: Array, columns: Any) -> tuple[Array,
     f = predicted.copy()
     f[columns] += noise[:, None] * c
     rounding = kernel.rounding(kernel.prepare(data.X, None)[0]) * float(np.abs(diagonal).max())
-    return predicted, f, max(float(np.abs(diagonal - apart - noise).max()), rounding)
+    return predicted, f, rounding, float(np.abs(diagonal - apart - noise).max())
 
 
 def dense(a: Any) -> Array:
@@ -217,6 +219,7 @@ class Verified(Certificate):
     """A recomputed certificate."""
 
     rounding: float = 0.0  # rounding error of its figures in float64
+    doubt: float = 0.0  # the worst figure with the rounding that counts against convergence
     bound: bool = False  # whether its dual point was found here, and may be better than the fit's
     limit: float | None = None  # the largest figure that converges, if it is not ``tol``
 

@@ -21,6 +21,8 @@ SUM = 1e-9
 BOX = 1e-9
 """The tolerance of a bound, relative to the bound."""
 TINIEST = float(np.finfo(np.float64).tiny)
+PAIR, EXCESS = 4.0, 2.0
+"""Rounding errors counted in a violation, and in a slope minus its multiplier: as ``solvers.svm.tasks`` explains."""
 NOTHING = 1e-10
 """An objective below this share of its terms counts as zero: its gap is absolute."""
 
@@ -240,13 +242,11 @@ def _worst(model: Any, data: Data, shown: Shown, unlike: list[str], programs: li
         gap /= scale
         # Values depend on the sum of the multipliers of a row.
         beta = program.beta.reshape(program.copies, -1).sum(axis=0)
-        rounding = EPS * shown.scale * float(np.linalg.norm(beta))
-        lost_gap = gap + program.unclear(rounding) / scale
+        rounding = shown.error * float(np.linalg.norm(beta))
+        doubts = violation + PAIR * rounding / program.unit, gap + program.unclear(EXCESS * rounding) / scale
         if violation > model.tol:
             faults.append(f"a pair of multipliers violates the optimality conditions by {violation:.1e}")
-        elif violation + rounding / program.unit > model.tol or (
-            claim.kind != "stationary" and lost_gap > model.tol >= gap
-        ):
+        elif doubts[0] > model.tol or (claim.kind != "stationary" and doubts[1] > model.tol >= gap):
             faults.append("the optimum is lost in the rounding of sums of kernel values")
         # An error in a value counts once in the violation of a pair, and times the cost of its row in the gap.
         price = float(np.maximum(np.abs(program.lower), np.abs(program.upper)).sum())
@@ -254,6 +254,7 @@ def _worst(model: Any, data: Data, shown: Shown, unlike: list[str], programs: li
         lost += EPS * float(np.abs(program.linear).max())  # of y in a residual f + b - y
         lost *= 2.0 * max(1.0 / program.unit, price / scale)
         values = {"primal": primal, "dual": dual, "violation": max(violation, 0.0), "rounding": lost}
+        values["doubt"] = doubts[0] if claim.kind == "stationary" else max(doubts)
         if claim.kind != "stationary":
             values["gap"] = gap
             if not definite:

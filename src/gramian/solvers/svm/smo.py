@@ -201,6 +201,7 @@ class _Descent:
                     raise _StoppedError(ENDLESS)
                 nearer = certificate.dual - best > WORTHWHILE * (certificate.primal - certificate.dual)
                 spent, lost = patience > MOST_PATIENCE * m, fine * self.unit(self.state) < self.rounding
+                nearer |= arrived and not lost and self.doubtful(certificate.violation) > tol
                 if (spent or not nearer) if exact else lost:
                     raise _StoppedError(self.lost)
                 best = certificate.dual
@@ -410,8 +411,7 @@ class _Descent:
         violation = state.violation(*state.slopes()) / unit
         dual, gap = state.dual(), max(state.gap(), 0.0)
         size = max(abs(dual), abs(dual + gap), NOTHING * self.worth, TINIEST)
-        lost = PAIR * rounding / unit
-        met = violation + lost <= tol and (state.gap(EXCESS * rounding) <= tol * size or not self.convex)
+        met = self.doubtful(violation) <= tol and (state.gap(EXCESS * rounding) <= tol * size or not self.convex)
         return Certificate(
             kind="duality gap" if self.convex else "stationary",
             primal=dual + gap,
@@ -422,6 +422,10 @@ class _Descent:
             iterations=self.steps,
             seconds=self.clock.seconds,
         )
+
+    def doubtful(self, violation: float) -> float:
+        """A violation with what rounding may add to it."""
+        return violation + PAIR * self.rounding / max(self.divisor(self.state), TINIEST)
 
     @property
     def feasible(self) -> bool:

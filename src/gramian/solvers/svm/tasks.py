@@ -24,7 +24,11 @@ FEASIBLE = 1e-12
 NOTHING = 1e-10
 """An objective below this share of its scale, C |y| or squared norms of objects, counts as zero."""
 PAIR = 4.0
-"""Number of rounding errors in a violation: the difference of two values, each with errors in sum and kernel."""
+"""Rounding errors counted in a violation: the difference of two values, each with errors in sum and kernel.
+
+One is ``e max k(x, x) ‖β‖₂`` for errors of random sign, with e the relative error of a kernel value. ``gramian.verify``
+counts them in the same way.
+"""
 EXCESS = 2.0
 """The same in a slope minus the multiplier, which is a mean of slopes."""
 EPSILON = float(np.finfo(np.float64).eps)
