@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from gramian.losses import Absolute, Hinge, Multinomial
+from gramian.losses import Absolute, Hinge, Logistic, Multinomial
 from gramian.solvers.machine.data_term import DataFit, Envelope, Tilted, best_constant, least_scale
 from machine_problems import CONVEX, targets
 
@@ -37,6 +37,12 @@ def test_best_constants_beside_values_that_overflow():
     with np.errstate(over="ignore", invalid="ignore"):
         b = best_constant(fit, 1e3 * np.eye(3)[[1, 2, 0, 0]], np.zeros(3))
     assert np.all(np.isfinite(b))
+
+
+def test_the_best_constant_beside_slopes_whose_product_is_zero():
+    y = np.append(np.ones(1000), -1.0)[:, None]
+    b = best_constant(DataFit(Logistic(), y, np.ones(1001)), 460.0 * y, np.zeros(1))
+    assert b == pytest.approx(0.5 * np.log(1000.0), rel=1e-9)
 
 
 def test_the_envelope_is_below_and_its_gradient_is_a_slope(rng):

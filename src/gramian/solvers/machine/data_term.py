@@ -167,7 +167,7 @@ def _root(slope: Any, start: float, unit: float) -> float:
     other = start
     while width < FAR * max(unit, 1.0):
         other = start - np.sign(here) * width
-        if slope(other) * here <= 0.0:
+        if np.sign(slope(other)) * np.sign(here) <= 0.0:  # the product of two small slopes may be zero
             return float(brentq(slope, start, other, xtol=1e-16 * unit, rtol=1e-15, maxiter=200))
         width *= 4.0
     return start
