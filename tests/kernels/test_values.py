@@ -240,6 +240,19 @@ def test_float32_clusters_far_apart(rng):
     np.testing.assert_allclose(K, reference.gram(gk.RBF(1.0), X.astype(np.float64)), atol=1e-5)
 
 
+@pytest.mark.parametrize("scale", [0.3, (0.3, 0.7)])
+@pytest.mark.parametrize("make", [gk.RBF, gk.Matern, gk.Laplace, gk.PowerExponential])
+def test_a_far_row_does_not_round_the_others(make, scale, rng):
+    X = rng.standard_normal((12, 2))
+    X[0] = 3.0e7, -2.0e6
+    near = make(scale)(X[1:])  # to 1e-15, as without the far row
+    assert np.abs(make(scale)(X)[1:, 1:] - near).max() < 2e-15
+    assert np.abs(make(scale)(X[1:4], X)[:, 1:] - near[:3]).max() < 2e-15
+    if make is gk.RBF:
+        D = (X[:, None].astype(np.longdouble) - X[None]) / np.asarray(scale)
+        assert np.abs(make(scale)(X) - np.exp(-(D**2).sum(-1) / 2)).max() < 1e-15
+
+
 def test_timestamps_unscaled(rng):
     X = 1.7e9 + np.sort(rng.random((50, 1)) * 1e8, axis=0)
     X[1::2] = X[::2] + rng.random((25, 1))

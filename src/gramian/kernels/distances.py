@@ -104,24 +104,25 @@ class Expanded(DistanceRows):
 class Differences(DistanceRows):
     """Rows whose squared distances come from their differences: slower, but accurate for any spread."""
 
-    coordinates: Array  # (n, d): The scaled, centred rows
+    coordinates: Array  # (n, d): The scaled rows, but for the factor
     dtype: Any  # The dtype of the tiles
+    factor: Any = 1.0  # (d,): What differences are still to be multiplied by
     loss: float = 0.0
 
     def __getitem__(self, rows: Any) -> Differences:
-        return Differences(self.coordinates[rows, ...], self.dtype)
+        return replace(self, coordinates=self.coordinates[rows, ...])
 
     def times_squared(self, other: Differences, weight: float, out: Array | None) -> Array:
         """Return ``weight · ‖x-z‖²`` for every pair: → (n, m)."""
         if isinstance(self.coordinates, np.ndarray):
-            return _by_differences(self.coordinates, other.coordinates, weight)
+            return _by_differences(self.coordinates, other.coordinates, weight, self.factor)
         return sum(D**2 for D in self.columns(other)) * weight
 
     def columns(self, other: Differences) -> Iterator[Array]:
         """Yield the differences x_ik - z_jk, one input k at a time: (n, m) each."""
-        a, b = self.coordinates, other.coordinates
-        xp, far = points.namespace(a), FARTHEST**0.5
-        return (xp.clip(a[:, None, k] - b[None, :, k], -far, far) for k in range(a.shape[1]))
+        a, b, d = self.coordinates, other.coordinates, self.coordinates.shape[1]
+        xp, far, factor = points.namespace(a), FARTHEST**0.5, np.broadcast_to(self.factor, (d,)).tolist()
+        return (xp.clip((a[:, None, k] - b[None, :, k]) * factor[k], -far, far) for k in range(d))
 
     def pull(self, other: Differences, M: Array) -> Array:  # type: ignore[override]
         xp = points.namespace(M)
@@ -156,8 +157,9 @@ class SparseRows(DistanceRows):
         return points.multiply(np.maximum(t, 0.0, out=t), weight)
 
 
-def _by_differences(x: Array, z: Array, weight: float) -> Array:
-    return points.multiply(points.minimum(cdist(x, z, "sqeuclidean"), FARTHEST), weight)
+def _by_differences(x: Array, z: Array, weight: float, factor: Any = 1.0) -> Array:
+    squares = cdist(x, z, "sqeuclidean", w=np.broadcast_to(np.square(factor), (x.shape[1],)))
+    return points.multiply(points.minimum(squares, FARTHEST), weight)
 
 
 def lengthscales(owner: Any, d: int) -> np.ndarray[Any, Any]:
@@ -168,12 +170,12 @@ def lengthscales(owner: Any, d: int) -> np.ndarray[Any, Any]:
     return scale
 
 
-def centred(X: Array, Y: Array, scale: np.ndarray[Any, Any]) -> tuple[Array, Array]:
-    """Return both sets of rows in float64, minus the mean of Y, divided by the lengthscales."""
+def centred(X: Array, Y: Array, scale: np.ndarray[Any, Any], robust: bool = False) -> tuple[Array, Array]:
+    """Return both sets of rows in float64, minus the mean of Y (or the median), divided by the lengthscales."""
     xp = points.namespace(X)
     scale = points.asarray(scale, X, xp.float64)
     right = xp.astype(Y, xp.float64)  # a copy, which may be overwritten below
-    centre = xp.mean(right, axis=0)
+    centre = np.median(right, axis=0) if robust and isinstance(right, np.ndarray) else xp.mean(right, axis=0)
     right = points.divide(points.subtract(right, centre), scale)
     return (right if X is Y else points.divide(points.subtract(xp.astype(X, xp.float64), centre), scale)), right
 
@@ -199,7 +201,12 @@ def rows_for_distances(
         if loss <= LOSS["smooth" if smooth else "rough"][name]:
             centre = np.mean(Y, axis=0) if isinstance(Y, np.ndarray) and Y.dtype == np.float64 else None
             return _expanded(left, right, weight, work, X.dtype, loss, centre)
-    return Differences(left, X.dtype), Differences(right, X.dtype)
+    if not isinstance(X, np.ndarray):
+        return Differences(left, X.dtype), Differences(right, X.dtype)
+    # Neither a centre that a few far rows have moved nor a division may round rows that are close to each other.
+    mantissa, exponent = np.frexp(scale)
+    left, right = (np.ldexp(side.astype(np.float64, copy=False), -exponent) for side in (X, Y))
+    return Differences(left, X.dtype, 1.0 / mantissa), Differences(right, X.dtype, 1.0 / mantissa)
 
 
 def rows_beside(X: Array, columns: Any, scale: np.ndarray[Any, Any], weight: float, smooth: bool) -> Expanded | None:

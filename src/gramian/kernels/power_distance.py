@@ -40,7 +40,7 @@ class PowerDistance(ConstantDiagonal):
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
         rows, columns = map(points.dense, points.pair_of_vectors(X, Y, kernel=self.name, sparse=True))
-        left, right = centred(rows, columns, lengthscales(self, rows.shape[1]))
+        left, right = centred(rows, columns, lengthscales(self, rows.shape[1]), robust=True)
         return points.paired((Differences(left, rows.dtype),), (Differences(right, rows.dtype),), Y is None)
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
