@@ -277,6 +277,16 @@ def test_a_model_that_is_off_by_one_per_cent_or_ten_tolerances_is_not_confirmed(
         assert not agree(model.certificate_, found, model.tol)
 
 
+@pytest.mark.parametrize("center", [True, False])
+def test_components_that_leave_out_a_larger_one_are_not_confirmed(center):
+    model = KernelPCA(3, kernel="rbf", center=center).fit(X)
+    values, vectors = model.eigenvalues_, model.eigenvectors_
+    model.eigenvalues_, model.eigenvectors_ = values[1:], vectors[:, 1:]
+    assert "is missing" in verify(model, X).message
+    model.eigenvalues_, model.eigenvectors_ = 0.0 * values, 0.0 * vectors
+    assert "is missing" in verify(model, X).message
+
+
 def test_pegasos_far_from_its_optimum_is_not_confirmed():
     assert not spoil(PegasosClassifier(lam=0.1, random_state=0), TWO, "dual_coef_", lambda a: 2.0 * a).converged
 

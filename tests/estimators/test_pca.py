@@ -342,3 +342,19 @@ def test_float32_rows_are_projected_as_they_were_fitted(rng):
     assert model.transform(X).dtype == np.float32
     sizes = np.abs(fitted).max(axis=0)
     np.testing.assert_allclose(model.transform(X), fitted, atol=1e-5 * sizes[sizes > 0].min())
+
+
+def test_kernel_values_beyond_single_precision(rng):
+    X = rng.standard_normal((60, 5)) * 1e6
+    exact, found = (
+        KernelPCA(2, kernel="poly", degree=3, gamma=1.0, eigen_solver=solver).fit(X) for solver in ("dense", "lanczos")
+    )
+    assert exact.eigenvalues_[0] > 1e38
+    np.testing.assert_allclose(found.eigenvalues_, exact.eigenvalues_, rtol=1e-6)
+    assert found.certificate_.converged
+
+
+def test_kernel_values_that_cannot_be_squared_are_refused(rng):
+    X = rng.standard_normal((20, 3))
+    with pytest.raises(ValueError, match="multiply the kernel by a constant"):
+        KernelPCA(2, kernel=1e-300 * RBF(1.0)).fit(X)

@@ -543,3 +543,11 @@ def test_iterations_that_rounding_stops_do_not_blame_the_kernel(X, params, fit_i
     model = KernelRidge(1e-6, solver="pcg", fit_intercept=fit_intercept, **params).fit(X, np.sin(X[:, 0]))
     assert not model.certificate_.converged
     assert "max_iter" in model.certificate_.message or "rounding" in model.certificate_.message
+
+
+def test_least_squares_without_ridge_say_how_far_targets_are_missed():
+    X, y = [[1.0], [2.0], [4.0]], [1.0, 0.0, 1.0]
+    with pytest.warns(UserWarning, match="Singular matrix"):
+        model = KernelRidge(alpha=0.0, kernel="linear").fit(X, y)
+    missed = np.linalg.norm(model.predict(X) - y) / np.linalg.norm(y)
+    assert f"of the normal equations; the targets are missed by {missed:.1e}" in model.certificate_.message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,10 @@ SOLVED = {"randomized": 1e-2, "dense": 1e-8, "lanczos": 1e-5, "arpack": 1e-8}
 ORTHOGONAL = 1e-6
 DENSE = 1000
 """Up to this many rows the automatic solver is a dense one."""
+FLOOR = 1e-5
+"""Eigenvalues below this fraction of the largest may be taken for zero."""
+STEPS = 10
+"""Steps of subspace iteration in the search for an eigenvalue that is missing."""
 
 
 def components(model: Any, data: Data) -> Certificate:
@@ -52,5 +57,26 @@ def components(model: Any, data: Data) -> Certificate:
     # Eigenvectors through features are as orthogonal as the eigenvalues of their moments allow.
     if off > ORTHOGONAL + (0.0 if F is None else 64.0 * EPS * largest / least):
         faults.append(f"the components are not orthogonal, by {off:.1e}")
+    kept, rest = values[live], _next(times, V[:, live], values[live], model.center)
+    # Components of eigenvalue zero are left out, so the smallest is known only if as many were found as asked for.
+    complete = kept.size == min(model.n_components or data.n, data.n)
+    beside = kept.min() if complete and kept.size else FLOOR * largest
+    allowed = (2.0 if model.eigen_solver == "randomized" else 1.01) * beside
+    if rest > allowed + 100.0 * lost.max(initial=64.0 * EPS * top):
+        faults.append(f"an eigenvalue of {rest:.3g} or more is missing")
     rounding = float(np.max(lost[live] / values[live], initial=0.0))
     return found(model, "eigen-residual", faults, violation=worst, rounding=rounding)
+
+
+def _next(times: Callable[[Array], Array], V: Array, values: Array, center: bool) -> float:
+    """A lower bound on the largest eigenvalue of K that is not among ``values``: V (n, r)."""
+
+    def deflated(Q: Array) -> Array:
+        Q = Q - Q.mean(axis=0) if center else Q
+        R = times(Q) - V @ (values[:, None] * (V.T @ Q))
+        return R - R.mean(axis=0) if center else R
+
+    Q = np.random.RandomState(0).standard_normal((V.shape[0], 2))
+    for _ in range(STEPS):
+        Q = np.linalg.qr(deflated(Q))[0]
+    return float(np.linalg.eigvalsh(Q.T @ deflated(Q)).max())

@@ -446,7 +446,8 @@ def _course(solution: EMResult, hard: bool) -> str:
         return "No iteration was asked for: these are the starting parameters."
     what = "complete-data likelihood" if hard else "likelihood"
     rest = " (the likelihood itself may fall)" if hard else ""
-    course = f"The {what} never fell{rest}; the last iteration added {solution.gain:.1e} per sample."
+    fell = f"fell by at most {solution.drop:.1e} per sample, because of reg_covar" if solution.drop else "never fell"
+    course = f"The {what} {fell}{rest}; the last iteration added {solution.gain:.1e} per sample."
     if solution.converged:
         return course
     return f"{course} {'max_time ran out' if solution.expired else 'max_iter was reached'}: raise it, or tol."

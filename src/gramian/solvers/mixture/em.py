@@ -54,6 +54,7 @@ class EMResult:
     gain: float  # Change of the objective per row in the last iteration; nan without iterations
     evidence: tuple[EvidenceSplit, ...]  # One for each iteration
     values: tuple[float, ...]  # The objective per row at the E-step of each iteration
+    drop: float  # The largest fall of the objective, which reg_covar explains; zero if there was only rounding
     converged: bool  # Whether the objective changed by less than the tolerance
     expired: bool  # Whether time ran out
 
@@ -91,12 +92,13 @@ def em(
         rounding = _rounding(rows, mixture)
         _require_rise(before, mixture, reg_covar, previous, value, slack + rounding)
         # When EM leaves a plateau its steps grow again, so both the last step and the one before must be small.
-        converged = still or (abs(change) < tol and value - previous < tol)
+        converged = still or max(abs(change), abs(value - previous)) < tol
         likelihood = statistics.log_likelihood / statistics.total
         bound = min(bound, likelihood)
         evidence.append(EvidenceSplit(likelihood, bound, likelihood - bound))
         tick(len(values), log_likelihood=likelihood, change=value - previous)
         expired = clock.expired and not converged
+    falls = -np.diff([*values, value])
     return EMResult(
         mixture=mixture,
         log_likelihood=statistics.log_likelihood / statistics.total,
@@ -104,6 +106,7 @@ def em(
         gain=value - values[-1] if values else math.nan,
         evidence=tuple(evidence),
         values=tuple(values),
+        drop=float(np.max(falls[falls > ROUNDING * (1 + abs(value))], initial=0.0)),
         converged=converged,
         expired=expired,
     )

@@ -26,11 +26,20 @@ SINGLE = 1e-6
 """Relative residual that float32 products can be expected to reach."""
 SINGLE_UNIT = 1e-8
 """Residual due to rounding in float32 products, relative to the norm of K."""
+SINGLE_RANGE = 1e-30, 1e30
+"""Largest k(x, x) for which K is stored in float32."""
+RANGE = 1e-140, 1e140
+"""Largest k(x, x) that can be squared in float64."""
 
 
 def by_gram(gram: Gram, X: Any, ask: Request) -> Spectrum:
     """Decompose the Gram matrix, stored or by products within its memory budget: X (n, d)."""
-    n, solver = gram.shape[0], _solver(ask, gram.shape[0])
+    n, solver, size = gram.shape[0], _solver(ask, gram.shape[0]), float(np.abs(gram.diagonal()).max())
+    if size and not RANGE[0] < size < RANGE[1]:
+        raise ValueError(
+            f"the largest k(x, x) is {size:.1e}, and squares of such numbers are not numbers of double precision; "
+            "multiply the kernel by a constant, or scale X."
+        )
     K = X if is_precomputed(gram.kernel) else SymmetricGram(gram, 0, np.float64)
     means = (K @ np.ones((n, 1)))[:, 0] / n if ask.center else np.zeros(n)
     ask = replace(ask, rounding=replace(ask.rounding, offset=abs(n * float(means.mean()))))
@@ -42,7 +51,8 @@ def by_gram(gram: Gram, X: Any, ask: Request) -> Spectrum:
             matrix += means.mean()
         pairs = eigen.dense(_centred(K, ask), matrix, ask, gram.card.eigh if gram.card is not None else eigen.lapack)
     elif solver == "lanczos":
-        pairs = _lanczos(gram, K, ask)
+        single = isinstance(K, SymmetricGram) and SINGLE_RANGE[0] < size < SINGLE_RANGE[1]
+        pairs = _lanczos(gram, K, ask, single=single and not 0 < ask.tol < SINGLE)
     else:
         A = _centred(_stored(gram, K, ask, np.float64), ask)
         pairs = eigen.arpack(A, ask) if solver == "arpack" else eigen.randomized(A, ask)
@@ -74,10 +84,10 @@ def _stored(gram: Gram, K: Any, ask: Request, dtype: Any) -> Any:
     return SymmetricGram(gram, budget, dtype) if isinstance(K, SymmetricGram) else K
 
 
-def _lanczos(gram: Gram, K: Any, ask: Request) -> Spectrum:
-    """Lanczos on K in float32, certified in float64; if that does not converge, it continues in float64."""
+def _lanczos(gram: Gram, K: Any, ask: Request, *, single: bool) -> Spectrum:
+    """Lanczos on K, if possible in float32, certified in float64; if that does not converge, it goes on in float64."""
     start = None
-    if isinstance(K, SymmetricGram) and not 0 < ask.tol < SINGLE:
+    if single:
         rough = _stored(gram, K, ask, np.float32)
         # If K is recomputed for every product, fewer and wider products are cheaper.
         block = int(np.clip(ask.rank // 4, 4, 16) if rough.stored == 1.0 else np.clip(ask.rank // 2, 4, 32))
