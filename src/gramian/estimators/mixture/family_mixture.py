@@ -228,24 +228,22 @@ class FamilyMixture(Evidence, DensityMixin, BaseEstimator):
 
     # ---- predictions --------------------------------------------------------------------------------------------
 
-    def _log_joint(self, X: Any) -> Array:
+    def _figure(self, figure: str, X: Any, dtype: Any = None) -> NDArray[Any]:
+        """Compute "labels", "posterior", "log_density" or "log_joint" of every row, in float64."""
         check_is_fitted(self)
-        return self._joint(self._checked(X, reset=False), self.weights_, self.parameters_)
+        joint = self._joint(self._checked(X, reset=False), self.weights_, self.parameters_)
+        if figure == "log_joint":
+            return joint
+        if figure == "log_density":
+            return np.asarray(logsumexp(joint, axis=1))
+        q = self._posterior(joint)
+        return q if figure == "posterior" else q.argmax(axis=1).astype(np.int64)
 
     def _posterior(self, joint: Array) -> Array:
         """Responsibilities; the proportions if every component has density zero at a sample."""
         total = logsumexp(joint, axis=1, keepdims=True)
         known = np.isfinite(total)
         return np.where(known, np.exp(joint - np.where(known, total, 0.0)), getattr(self, "weights_", 0.0))
-
-    def _labels(self, X: Any) -> NDArray[np.int64]:
-        return self._posteriors(X).argmax(axis=1).astype(np.int64)
-
-    def _posteriors(self, X: Any) -> Array:
-        return self._posterior(self._log_joint(X))
-
-    def _log_densities(self, X: Any) -> Array:
-        return np.asarray(logsumexp(self._log_joint(X), axis=1))
 
     def _draws(self, counts: Any, rng: np.random.RandomState) -> list[Array]:
         return [self.family_.sample(t, int(c), rng) for t, c in zip(self.parameters_, counts, strict=True) if c]
