@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -21,6 +20,7 @@ from gramian.certificates import Certificate
 from gramian.estimators.base import COMMON, refuse_blocks, restored_on_failure, row_weights, warn_unless_converged
 from gramian.estimators.mixture.density import Evidence
 from gramian.estimators.mixture.density import split as evidence_split
+from gramian.estimators.mixture.starts import k_means
 from gramian.features.base import parameters_checked
 from gramian.progress import Clock
 from gramian.resources import random_of
@@ -164,7 +164,7 @@ class FamilyMixture(Evidence, DensityMixin, BaseEstimator):
         K = self.n_components
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct samples than components
-            codes = KMeans(K, n_init=1, random_state=rng).fit(X, sample_weight=w).labels_
+            codes = k_means(X, K, w, rng, None)
         drawn = rng.random_sample((len(X), K))  # so that components equal after k-means differ
         return (1.0 - SPREAD_SHARE) * np.eye(K)[codes] + SPREAD_SHARE * drawn / drawn.sum(axis=1, keepdims=True)
 
