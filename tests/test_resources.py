@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gramian.gram.threads import tile_shape
-from gramian.resources import available_memory, memory_budget, readable, run, spans, worker_count
+from gramian.resources import available_memory, memory_budget, openmp_threads, readable, run, spans, worker_count
 
 
 @pytest.mark.parametrize(
@@ -106,3 +106,16 @@ def test_run_keeps_order_and_raises_the_first_error():
     with pytest.raises(RuntimeError, match="row 1"):
         run(failing, range(1000), 2)
     assert len(done) < 900
+
+
+@pytest.mark.parametrize(("cells", "n_jobs", "threads"), [(1000, 2, 1), (10**6, 2, 2), (10**6, 1, 1), (10**6, 64, 2)])
+def test_openmp_takes_threads_for_much_work_only(cells, n_jobs, threads):
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    def openmp():
+        return {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "openmp"}
+
+    with threadpool_limits(2, user_api="openmp"):
+        with openmp_threads(cells, n_jobs):
+            assert openmp() == {threads}
+        assert openmp() == {2}

@@ -1,4 +1,4 @@
-"""Memory budgets, numbers of threads, and limits on BLAS threads."""
+"""Memory budgets, numbers of threads, and limits on the threads of BLAS and OpenMP."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from threadpoolctl import ThreadpoolController
 
 SHARE = 0.5
 """Fraction of the available memory that ``memory=None`` may use."""
+LITTLE = 100_000
+"""Rows times clusters of k-means that are not worth a second thread."""
 _UNITS = {"": 1, "B": 1} | {
     f"{p}{i}B": (1024 if i else 1000) ** (e + 1) for e, p in enumerate("KMGT") for i in ("", "I")
 }
@@ -147,18 +149,39 @@ def one_blas_thread() -> AbstractContextManager[None]:
 
 
 @cache
-def _blas() -> ThreadpoolController:
+def _pools() -> ThreadpoolController:
     return ThreadpoolController()
 
 
 @cache
 def _blas_libraries() -> list[Any]:
-    return [lib for lib in _blas().lib_controllers if lib.user_api == "blas"]
+    return [lib for lib in _pools().lib_controllers if lib.user_api == "blas"]
 
 
 def blas_threads(n_jobs: int | None) -> AbstractContextManager[Any]:
     """Limit BLAS and LAPACK to ``n_jobs`` threads within a ``with`` block."""
-    return nullcontext() if n_jobs is None else _blas().limit(limits=worker_count(n_jobs), user_api="blas")
+    return nullcontext() if n_jobs is None else _pools().limit(limits=worker_count(n_jobs), user_api="blas")
+
+
+@cache
+def _openmp_libraries() -> list[Any]:
+    return [lib for lib in _pools().lib_controllers if lib.user_api == "openmp"]
+
+
+@contextmanager
+def openmp_threads(cells: int, n_jobs: int | None) -> Iterator[None]:
+    """Limit OpenMP, which scikit-learn's k-means uses, within a ``with`` block: to one thread for few rows × clusters.
+
+    Its threads meet after every step: beside other processes they then wait a hundred times as long as they work.
+    """
+    before = [(lib, lib.num_threads) for lib in _openmp_libraries()]
+    for lib, threads in before:  # set directly, because threadpoolctl's own limit takes as long as a small fit
+        lib.set_num_threads(1 if cells <= LITTLE else min(worker_count(n_jobs), threads))
+    try:
+        yield
+    finally:
+        for lib, threads in before:
+            lib.set_num_threads(threads)
 
 
 def run(

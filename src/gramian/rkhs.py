@@ -155,7 +155,7 @@ class Function:
         if is_precomputed(self.kernel):
             raise ValueError("functions of a precomputed kernel can be added only on the same Gram matrix.")
         alpha = np.concatenate([self.coefficients, g.coefficients])
-        return replace(self, X=_stacked(self.X, g.X), coefficients=alpha, ridge=None, noise=0.0)
+        return replace(self, X=stacked(self.X, g.X), coefficients=alpha, ridge=None, noise=0.0)
 
     def __mul__(self, factor: float) -> Function:
         if not np.isscalar(factor):
@@ -389,7 +389,8 @@ def _marked(ridge: float | Array | None) -> Array:
     return np.asarray(np.nan if ridge is None else ridge, dtype=np.float64)
 
 
-def _stacked(X: Any, Y: Any) -> Any:
+def stacked(X: Any, Y: Any) -> Any:
+    """Return the rows of X above those of Y."""
     if is_sparse(X) or is_sparse(Y):
         return sp.vstack([X, Y], format="csr")
     return np.concatenate([X, Y])

@@ -246,6 +246,7 @@ def test_scores_weights_groups_and_time(tmp_path: Path, capsys: Any) -> None:
         ("--target", "price", "--metric", "f1"): "scoring must be one of rmse",
         ("--target", "price", "--time-column", "shop"): "cannot be sorted, since it holds 's0'",
         ("--target", "price", "--group", "shops"): "has no column 'shops'",
+        ("--target", "price", "--weight", "w", "--number", "w"): "this column is the weight or the group",
         ("--target", "price", "--weight", "v"): "--weight v must be a number in every row, but",
     }
     for options, message in wrong.items():

@@ -151,6 +151,7 @@ def test_settings_are_what_was_changed(X):
 def test_advice_names_only_parameters_that_exist(X):
     y = np.where(np.arange(60) < 4, "few", "many")
     assert "class_weight='balanced'" in told(SVC().fit(X, y), X, y)
+    assert "class_weight" not in told(SVC(class_weight="balanced").fit(X, y), X, y)  # nor those that are set already
     gp = GaussianProcessClassifier(RBF(1.0), optimizer=None).fit(X, y)
     assert "Classes are unbalanced" in told(gp, X, y)
     assert "class_weight" not in told(gp, X, y)

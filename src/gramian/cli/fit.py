@@ -238,6 +238,8 @@ def _words(options: argparse.Namespace, names: list[str]) -> dict[str, str] | No
     """How the user wants columns to be read, by name."""
     found: dict[str, str] = {}
     for word in WORDS:
+        if aside := {options.weight, options.group}.intersection(getattr(options, word)):
+            raise ValueError(f"--{word} {min(aside)}: this column is the weight or the group, and not an input.")
         for name in named_columns(getattr(options, word), names, f"--{word}"):
             if name in found:
                 raise ValueError(f"column {name!r} is given as {WORDS[found[name]]} and as {WORDS[word]}; choose one.")

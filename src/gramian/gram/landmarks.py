@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from gramian.gram.operator import Gram
 from gramian.gram.pivoted_cholesky import (
@@ -21,8 +20,7 @@ from gramian.gram.pivoted_cholesky import (
     rounding_floor,
     rpcholesky,
 )
-from gramian.gram.threads import SMALL
-from gramian.resources import random_of
+from gramian.resources import openmp_threads, random_of
 
 Rule = TypeVar("Rule", bound=Callable[..., Pivots])
 RULES: dict[str, Callable[..., Pivots]] = {"rpcholesky": rpcholesky}
@@ -187,9 +185,7 @@ def kmeans(gram: Gram, rank: int, random_state: Seed = None, *, X: Any = None) -
     if X is None or np.shape(X)[0] != gram.shape[0]:
         raise ValueError(f"kmeans needs the {gram.shape[0]} rows themselves: pass X=.")
     batch = max(1024, 4 * rank)
-    # On few rows, beside other processes, threads of OpenMP would wait a hundred times as long as they work.
-    few = min(batch, gram.shape[0]) * rank <= SMALL
-    with threadpool_limits(1 if few else gram.workers, user_api="openmp"):
+    with openmp_threads(min(batch, gram.shape[0]) * rank, gram.workers):
         model = MiniBatchKMeans(rank, random_state=random_state, batch_size=batch, n_init=1, max_iter=20).fit(X)
         nearest = pairwise_distances_argmin(model.cluster_centers_, X)
     return factorise(gram, np.unique(nearest), diagonal)

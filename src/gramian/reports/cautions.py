@@ -180,7 +180,8 @@ def _balance(subject: Subject) -> Iterator[str]:
     names, counts = np.unique(np.asarray(subject.y), return_counts=True)
     if counts.max() >= UNBALANCED * counts.min():
         small, large = names[counts.argmin()], names[counts.argmax()]
-        advice = ", and try class_weight='balanced'" if "class_weight" in subject.model.get_params(deep=False) else ""
+        unset = subject.model.get_params(deep=False).get("class_weight", "") is None
+        advice = ", and try class_weight='balanced'" if unset else ""
         yield (
             f"Classes are unbalanced: “{large}” has {counts.max():,} rows and “{small}” {counts.min():,}. Accuracy "
             f"says little about the small one; look at the confusion matrix{advice}."

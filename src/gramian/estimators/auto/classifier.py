@@ -45,7 +45,8 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
     scoring : str, callable or None, default=None
         What to judge by: ``"log_loss"`` (the default), ``"error"``, ``"accuracy"``, ``"roc_auc"``,
         ``"average_precision"``, ``"balanced_accuracy"``, ``"f1"`` (of the second class of two; of several, on
-        average), the name of a scorer of scikit-learn, or a callable as scikit-learn has it, whose X are row numbers.
+        average), the name of a scorer of scikit-learn (to which the second class of two is the positive one), or a
+        callable as scikit-learn has it, whose X are row numbers.
     class_weight : dict, "balanced" or None, default=None
         How much more a mistake in each class counts where ``predict`` chooses labels. Probabilities are those of the
         classes as they are, and do not depend on it.

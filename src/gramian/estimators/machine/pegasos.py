@@ -8,7 +8,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -31,12 +30,12 @@ from gramian.estimators.machine.base import indefinite
 from gramian.estimators.machine.classifier import Deciding, KernelMachineClassifier, check_classes, signs_of
 from gramian.features.base import parameters_checked
 from gramian.gram import Gram
-from gramian.gram.operator import wide
 from gramian.kernels import Kernel
 from gramian.kernels.resolve import is_precomputed
 from gramian.losses import Hinge
 from gramian.progress import Clock, progress
 from gramian.resources import random_of
+from gramian.rkhs import stacked
 from gramian.solvers.machine.pegasos import Counts, descend, duality_gap, walk_of
 
 OWN = ("n_iter", "max_support", "variant")
@@ -304,7 +303,7 @@ class PegasosClassifier(Deciding, Expansion, ClassifierMixin, BaseEstimator):
     ) -> None:
         """Take steps over the rows of the batch, stacked below the present support."""
         held = before[0].beta.size if before else 0
-        points = _stacked(self.X_fit_, X) if held else X
+        points = stacked(self.X_fit_, X) if held else X
         gram = self._gram(self.kernel_, points)
         textbook = self.variant == "textbook"
         order = held + walk_of(weights, random_of(self.random_state), sys.maxsize, textbook=textbook)
@@ -345,12 +344,6 @@ class PegasosClassifier(Deciding, Expansion, ClassifierMixin, BaseEstimator):
 
     def _decision(self, X: Any) -> NDArray[np.float64]:
         return self._evaluate(X)
-
-
-def _stacked(A: Any, B: Any) -> Any:
-    if sp.issparse(A) or sp.issparse(B):
-        return sp.vstack([A, B], format="csr")
-    return np.concatenate([A, wide(B) if A.dtype == np.float64 else B])
 
 
 def _spread(counts: Counts, rows: NDArray[np.intp], n: int) -> Counts:

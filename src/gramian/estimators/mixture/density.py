@@ -55,10 +55,7 @@ class Evidence:
         weights_: NDArray[Any]
         random_state: Any
 
-        def _labels(self, X: Any) -> NDArray[np.int64]: ...
-        def _posteriors(self, X: Any) -> NDArray[Any]: ...
-        def _log_joint(self, X: Any) -> Floats: ...
-        def _log_densities(self, X: Any) -> Floats: ...
+        def _figure(self, figure: str, X: Any, dtype: Any = None) -> NDArray[Any]: ...
         def _draws(self, counts: Any, rng: np.random.RandomState) -> list[Floats]: ...
 
     def lower_bound(self, X: Any, q: ArrayLike, sample_weight: ArrayLike | None = None) -> EvidenceSplit:
@@ -81,7 +78,7 @@ class Evidence:
         EvidenceSplit
             ``bound``, ``kl`` and their sum ``log_likelihood``, per sample.
         """
-        return split(self._log_joint(X), q, sample_weight)
+        return split(self._figure("log_joint", X, np.float64), q, sample_weight)
 
     @by_blocks
     def predict(self, X: Any) -> NDArray[np.int64]:
@@ -97,7 +94,7 @@ class Evidence:
         ndarray of shape (n_samples,)
             Indices of components.
         """
-        return self._labels(X)
+        return self._figure("labels", X, np.int64)
 
     @by_blocks
     def predict_proba(self, X: Any) -> NDArray[Any]:
@@ -113,7 +110,7 @@ class Evidence:
         ndarray of shape (n_samples, n_components)
             Rows that sum to one.
         """
-        return self._posteriors(X)
+        return self._figure("posterior", X)
 
     @by_blocks
     def score_samples(self, X: Any) -> NDArray[Any]:
@@ -129,7 +126,7 @@ class Evidence:
         ndarray of shape (n_samples,)
             ``log p(x)``.
         """
-        return self._densities(X)
+        return self._figure("log_density", X)
 
     def score(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> float:
         """Return the log-likelihood per sample.
@@ -173,12 +170,9 @@ class Evidence:
         counts = rng.multinomial(n_samples, weights / weights.sum())
         return np.vstack(self._draws(counts, rng)), np.repeat(np.arange(len(counts)), counts)
 
-    def _densities(self, X: Any) -> NDArray[Any]:
-        return self._log_densities(X)
-
     def _log_likelihood(self, X: Any, sample_weight: ArrayLike | None) -> tuple[float, float]:
         """Log-likelihood per sample, and the number of samples."""
-        densities = self._log_densities(X)
+        densities = self._figure("log_density", X, np.float64)
         weights = row_weights(sample_weight, densities)
         return float(np.average(densities, weights=weights)), float(weights.sum())
 
@@ -239,21 +233,6 @@ class MixtureDensity(Evidence):
         if device is not None:
             return CardExpectation(rows, device).evaluate(mixture, figure, out)
         return evaluate(rows, mixture, Workers(self.n_jobs), figure, out)
-
-    def _labels(self, X: Any) -> NDArray[np.int64]:
-        return self._figure("labels", X, np.int64)
-
-    def _posteriors(self, X: Any) -> NDArray[Any]:
-        return self._figure("posterior", X)
-
-    def _densities(self, X: Any) -> NDArray[Any]:
-        return self._figure("log_density", X)
-
-    def _log_joint(self, X: Any) -> Floats:
-        return self._figure("log_joint", X, np.float64)
-
-    def _log_densities(self, X: Any) -> Floats:
-        return self._figure("log_density", X, np.float64)
 
     def _draws(self, counts: Any, rng: np.random.RandomState) -> list[Floats]:
         mixture = self._mixture(centre=np.zeros(self.means_.shape[1]))

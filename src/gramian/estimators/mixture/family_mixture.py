@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -21,6 +20,7 @@ from gramian.certificates import Certificate
 from gramian.estimators.base import COMMON, refuse_blocks, restored_on_failure, row_weights, warn_unless_converged
 from gramian.estimators.mixture.density import Evidence
 from gramian.estimators.mixture.density import split as evidence_split
+from gramian.estimators.mixture.starts import k_means
 from gramian.features.base import parameters_checked
 from gramian.progress import Clock
 from gramian.resources import random_of
@@ -164,7 +164,7 @@ class FamilyMixture(Evidence, DensityMixin, BaseEstimator):
         K = self.n_components
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct samples than components
-            codes = KMeans(K, n_init=1, random_state=rng).fit(X, sample_weight=w).labels_
+            codes = k_means(X, K, w, rng, None)
         drawn = rng.random_sample((len(X), K))  # so that components equal after k-means differ
         return (1.0 - SPREAD_SHARE) * np.eye(K)[codes] + SPREAD_SHARE * drawn / drawn.sum(axis=1, keepdims=True)
 
@@ -228,24 +228,22 @@ class FamilyMixture(Evidence, DensityMixin, BaseEstimator):
 
     # ---- predictions --------------------------------------------------------------------------------------------
 
-    def _log_joint(self, X: Any) -> Array:
+    def _figure(self, figure: str, X: Any, dtype: Any = None) -> NDArray[Any]:
+        """Compute "labels", "posterior", "log_density" or "log_joint" of every row, in float64."""
         check_is_fitted(self)
-        return self._joint(self._checked(X, reset=False), self.weights_, self.parameters_)
+        joint = self._joint(self._checked(X, reset=False), self.weights_, self.parameters_)
+        if figure == "log_joint":
+            return joint
+        if figure == "log_density":
+            return np.asarray(logsumexp(joint, axis=1))
+        q = self._posterior(joint)
+        return q if figure == "posterior" else q.argmax(axis=1).astype(np.int64)
 
     def _posterior(self, joint: Array) -> Array:
         """Responsibilities; the proportions if every component has density zero at a sample."""
         total = logsumexp(joint, axis=1, keepdims=True)
         known = np.isfinite(total)
         return np.where(known, np.exp(joint - np.where(known, total, 0.0)), getattr(self, "weights_", 0.0))
-
-    def _labels(self, X: Any) -> NDArray[np.int64]:
-        return self._posteriors(X).argmax(axis=1).astype(np.int64)
-
-    def _posteriors(self, X: Any) -> Array:
-        return self._posterior(self._log_joint(X))
-
-    def _log_densities(self, X: Any) -> Array:
-        return np.asarray(logsumexp(self._log_joint(X), axis=1))
 
     def _draws(self, counts: Any, rng: np.random.RandomState) -> list[Array]:
         return [self.family_.sample(t, int(c), rng) for t, c in zip(self.parameters_, counts, strict=True) if c]

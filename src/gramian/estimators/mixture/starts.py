@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -12,11 +11,10 @@ import numpy as np
 from numpy.random import RandomState
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
-from threadpoolctl import threadpool_limits
 
 from gramian.data.passes import sample_rows
 from gramian.features.base import sample_seed
-from gramian.resources import worker_count
+from gramian.resources import openmp_threads
 from gramian.solvers.mixture.covariances import CovarianceFamily, Floats
 from gramian.solvers.mixture.e_step import tally
 from gramian.solvers.mixture.em import maximise, refine
@@ -100,17 +98,22 @@ def start(
 Draw = Callable[[Rows, CovarianceFamily, float, RandomState, Workers], Mixture]
 
 
+def k_means(
+    X: NDArray[Any], K: int, weights: Floats | None, rng: RandomState, n_jobs: int | None, init: Any = "k-means++"
+) -> NDArray[np.int32]:
+    """Return the cluster of each row by k-means: X (n, d), weights (n,) → (n,)."""
+    from sklearn.cluster import KMeans  # slow to import, and not needed by every fit
+
+    with openmp_threads(len(X) * K, n_jobs):
+        fitted = KMeans(K, init=init, n_init=1, random_state=rng).fit(X, sample_weight=weights)
+    return np.asarray(fitted.labels_)
+
+
 def _by_k_means(
     rows: Rows, family: CovarianceFamily, reg_covar: float, rng: RandomState, workers: Workers, init: Any = "k-means++"
 ) -> Mixture:
     """One component for each cluster of k-means."""
-    from sklearn.cluster import KMeans  # slow to import, and not needed by every fit
-
-    k_means = KMeans(family.n_components, init=init, n_init=1, random_state=rng)
-    # Setting a limit takes as long as k-means on a few rows, so only if fewer cores are to be used than there are.
-    limited = workers.n_jobs < worker_count(-1)
-    with threadpool_limits(workers.n_jobs, user_api="openmp") if limited else nullcontext():
-        labels: NDArray[np.int32] = k_means.fit(rows.X, sample_weight=rows.weights).labels_
+    labels = k_means(rows.X, family.n_components, rows.weights, rng, workers.n_jobs, init)
     components = np.arange(family.n_components)[:, None]
 
     def assignment(block: Block) -> Floats:
