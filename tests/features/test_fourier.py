@@ -188,6 +188,14 @@ def test_compiled_waves_are_those_of_numpy(monkeypatch, rng):
         monkeypatch.undo()
 
 
+@pytest.mark.parametrize("of", [np.asarray, sp.csr_array])
+def test_large_phases_of_float32_rows_keep_their_digits(of, rng):
+    X = (1e4 * rng.standard_normal((40, 3))).astype(np.float32)
+    features = FourierFeatures(RBF(0.1), n_components=20, random_state=0).fit(of(X))
+    exact = features.transform(of(X.astype(np.float64)))
+    assert np.abs(features.transform(of(X)) - exact).max() < 1e-6
+
+
 def test_gamma_as_a_number_is_kept():
     assert RBFSampler(gamma="scale").fit([[0.0], [1.0]])._gamma == pytest.approx(4.0)
     assert RBFSampler(gamma="auto").fit([[0.0, 1.0], [1.0, 2.0]])._gamma == 0.5

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gramian.kernels import points
 from gramian.resources import run, spans, worker_count
 
 BYTES = 1 << 20
@@ -16,6 +18,8 @@ BLOCKS = 4
 """Blocks that share one scratch array."""
 SMALL = 1 << 17
 """Number of phases up to which one thread is used."""
+PHASES = 1e3
+"""Phases of float32 rows that may be larger than this are computed in double precision."""
 COMPILED = 1 << 22
 """Number of phases from which compiled code is used, in float32 only, where NumPy is limited by memory bandwidth."""
 
@@ -31,18 +35,19 @@ def waves(
 ) -> NDArray[Any]:
     """Return the first ``size`` columns of ``scale · (cos P, sin P)``, ``P = (X - center) @ W + offset``, by blocks."""
     out = np.empty((X.shape[0], size), X.dtype)
-    half = np.ascontiguousarray(0.5 * W, X.dtype)
+    work = np.dtype(np.float64) if X.dtype != np.float32 or _reach(X, W, center) > PHASES else X.dtype
+    half = np.ascontiguousarray(0.5 * W, work)
     dense, centred = isinstance(X, np.ndarray), bool(np.any(center))
     # A sparse X is not centred; its phases are shifted instead.
-    shift = np.asarray(0.5 * (offset if dense or not centred else offset - center @ W), X.dtype)
+    shift = np.asarray(0.5 * (offset if dense or not centred else offset - center @ W), work)
     shifted = bool(np.any(shift))
-    middle = np.asarray(center, X.dtype) if dense and centred else None
+    middle = np.asarray(center, work) if dense and centred else None
     n, m = X.shape[0], W.shape[1]
     height = max(BYTES // (half.itemsize * m), 1)
-    fill = _filler(X.dtype, n * m)
+    fill = _filler(work, n * m)
 
     def several(blocks: list[slice]) -> None:
-        scratch = np.empty((2, height, m), X.dtype)
+        scratch = np.empty((2, height, m), work)
         for rows in blocks:
             part = X[rows] if middle is None else X[rows] - middle
             phases, spare = scratch[:, : part.shape[0]]
@@ -58,6 +63,13 @@ def waves(
     workers = worker_count(n_jobs) if n * m > SMALL else 1
     run(several, [blocks[part] for part in spans(len(blocks), BLOCKS)], workers)
     return out
+
+
+def _reach(X: Any, W: NDArray[np.float64], center: NDArray[Any] | float) -> float:
+    """Return a bound on the phases."""
+    rows = X - np.asarray(center, X.dtype) if isinstance(X, np.ndarray) else X
+    squares = points.squared_norms(rows) if isinstance(X, np.ndarray) else rows.multiply(rows).sum(axis=1)
+    return math.sqrt(float(np.max(squares, initial=0.0)) * float(points.squared_norms(W.T).max()))
 
 
 def _filler(dtype: Any, phases: int) -> Callable[[NDArray[Any], NDArray[Any], float, NDArray[Any]], None]:

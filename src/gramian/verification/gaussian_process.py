@@ -18,10 +18,12 @@ from gramian.kernels import Kernel
 from gramian.kernels.resolve import is_precomputed
 from gramian.resources import readable
 from gramian.verification.least_squares import trend_of, unbalanced
-from gramian.verification.rows import EPS, Array, Data, Shown, check_same, dense, found, product, relative
+from gramian.verification.rows import EPS, SAME, Array, Data, Shown, check_same, dense, found, product, relative
 
 RESIDUAL = 1e-6
 """The largest residual of the posterior's equations, relative to the targets."""
+FACTOR = 1e-6
+"""The largest error of a factor, relative to its matrix."""
 GAP = 1e-9
 """The largest relative duality gap of the mode of the Laplace approximation."""
 FELT = 2e-5
@@ -58,6 +60,7 @@ def regression(model: Any, data: Data) -> Certificate:
             t = model.trend_coef_.reshape(T.shape[1], -1)
             beside = T @ t
             faults += unbalanced(T, t, Y, shown)
+        faults += _unlike_factor(model, data, noise)
         residual = relative(Y - shown.f - beside - (noise + model.jitter_)[:, None] * dual, Y)
         lost = relative(np.broadcast_to(shown.lost, Y.shape), Y)
         faults += replace(shown, lost=scale * shown.lost).unlike(
@@ -67,6 +70,19 @@ def regression(model: Any, data: Data) -> Certificate:
         faults.append(f"the posterior's residual is {residual:.1e}, above {RESIDUAL:.0e}")
     slope, value, unsure = evidence(model, data, Y, noise) if _learned(model) else (None, math.nan, lost)
     return _certificate(model, residual, slope, faults, primal=value, rounding=unsure)
+
+
+def _unlike_factor(model: Any, data: Data, noise: Array) -> list[str]:
+    """Say whether the factor, from which deviations come, is that of another matrix."""
+    if not hasattr(model, "L_") or 24 * data.n**2 > data.memory:
+        return []
+    A, L = np.asarray(model.kernel_(data.X), dtype=np.float64), np.tril(np.asarray(model.L_, dtype=np.float64))
+    return _factor_of(L, A + np.diag(noise + model.jitter_), "K + noise")
+
+
+def _factor_of(L: Array, A: Array, name: str) -> list[str]:
+    off = float(np.linalg.norm(L @ L.T - A)) / max(float(np.linalg.norm(A)), 1e-300)
+    return [] if off <= FACTOR else [f"L_ is not a factor of {name}, by {off:.1e}"]
 
 
 def _certificate(model: Any, residual: float, slope: float | None, faults: list[str], **more: Any) -> Certificate:
@@ -218,7 +234,9 @@ def classification(model: Any, data: Data) -> Certificate:
 
 
 def _binary(part: Any, data: Data, rows: NDArray[np.intp], y: Array) -> Certificate:
-    X = data.X[np.ix_(rows, rows)] if is_precomputed(part.kernel_) else data.X[rows]
+    at = np.ix_(rows, rows) if is_precomputed(part.kernel_) else rows
+    X = data.X[at]
+    check_same(part.X_train_, data.rows[at])
     K = np.asarray(part.kernel_(X), dtype=np.float64)
     g = y - np.asarray(part.pi_, dtype=np.float64)
     f = K @ g
@@ -229,6 +247,10 @@ def _binary(part: Any, data: Data, rows: NDArray[np.intp], y: Array) -> Certific
     faults = [] if gap <= GAP else [f"the mode's relative duality gap {gap:.1e} is above {GAP:.0e}"]
     if np.any(p > 1.0):
         faults.append("infeasible: a probability is not between 0 and 1")
+    root = np.asarray(part.W_sr_, dtype=np.float64)
+    faults += _factor_of(np.tril(part.L_), np.eye(y.size) + root[:, None] * K * root, "the matrix of the mode")
+    if not np.allclose(root**2, part.pi_ * (1.0 - part.pi_), rtol=SAME, atol=SAME):
+        faults.append("W_sr_ is not that of the mode")
     slope = None
     if _learned(part):
         slope = _projected(part.kernel_, np.asarray(part.kernel_.vjp(X, None, _laplace_weights(K, f, y))))

@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 
 from gramian.certificates import Certificate
 from gramian.inspection.fitted import covariance_matrices
-from gramian.verification.rows import EPS, Array, Data, found
+from gramian.verification.rows import EPS, SAME, Array, Data, found
 
 MORE = 3.0
 """A further step may gain up to this many tolerances: when EM leaves a plateau, its gains grow again."""
@@ -41,6 +41,10 @@ def mixture(model: Any, data: Data) -> Certificate:
     # Second moments are known to the rounding of |x|², which counts by the inverse of a covariance.
     sharpest = float(np.trace(np.linalg.inv(covariances), axis1=1, axis2=2).max())
     lost = EPS * float((np.asarray(data.X[data.kept]) ** 2).sum(axis=1).max()) * sharpest
+    density = logsumexp(log_joint, axis=1)
+    off = np.abs(np.asarray(model.score_samples(data.given), dtype=np.float64)[data.kept] - density)
+    if not np.all(off <= (SAME + 100.0 * lost) * (1.0 + np.abs(density))):
+        faults.append(f"score_samples differs by up to {off.max():.1e} from the density of the parameters")
     return found(model, "evidence", faults, primal=likelihood, dual=value, violation=violation, rounding=lost)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gramian.certificates import Certificate
-from gramian.verification.rows import EPS, Array, Data, found, product
+from gramian.verification.rows import EPS, SAME, Array, Data, found, product
 
 SOLVED = {"randomized": 1e-2, "dense": 1e-8, "lanczos": 1e-5, "arpack": 1e-8}
 """The tolerance of each solver for ``tol=0``."""
@@ -61,9 +61,15 @@ def components(model: Any, data: Data) -> Certificate:
     # Components of eigenvalue zero are left out, so the smallest is known only if as many were found as asked for.
     complete = kept.size == min(model.n_components or data.n, data.n)
     beside = kept.min() if complete and kept.size else FLOOR * largest
-    allowed = (2.0 if model.eigen_solver == "randomized" else 1.01) * beside
-    if rest > allowed + 100.0 * lost.max(initial=64.0 * EPS * top):
+    beside *= 2.0 if model.eigen_solver == "randomized" else 1.01
+    if rest > beside + 100.0 * lost.max(initial=64.0 * EPS * top):
         faults.append(f"an eigenvalue of {rest:.3g} or more is missing")
+    if not model.kernel_.tells_copies:  # Otherwise a row is not the same row when it comes again
+        T = np.asarray(model.transform(data.given), dtype=np.float64)
+        apart = np.linalg.norm(T - V * np.sqrt(values), axis=0) if T.shape == V.shape else np.full(values.size, np.inf)
+        allowed = 4.0 * (R + 100.0 * lost) / np.sqrt(np.where(live, values, np.inf)) + SAME * np.sqrt(largest * data.n)
+        if not np.all(apart <= allowed):
+            faults.append(f"projections differ by up to {apart.max():.1e} from those of the components")
     rounding = float(np.max(lost[live] / values[live], initial=0.0))
     return found(model, "eigen-residual", faults, violation=worst, rounding=rounding)
 
