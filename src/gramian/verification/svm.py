@@ -24,7 +24,7 @@ TINIEST = float(np.finfo(np.float64).tiny)
 PAIR, EXCESS = 4.0, 2.0
 """Rounding errors counted in a violation, and in a slope minus its multiplier: as ``solvers.svm.tasks`` explains."""
 NOTHING = 1e-10
-"""An objective below this share of its terms counts as zero: its gap is absolute."""
+"""An objective below this share of its scale, or its rounding over ``tol``, counts as zero: its gap is absolute."""
 
 
 @dataclass
@@ -238,7 +238,8 @@ def _worst(model: Any, data: Data, shown: Shown, unlike: list[str], programs: li
         primal, dual, gap, violation = program.figures()
         faults = [*program.faults(), *unlike]
         gap = max(primal - dual, 0.0) if faults else gap
-        scale = max(abs(primal), abs(dual), NOTHING * program.worth(shown.scale), TINIEST)
+        zero = max(NOTHING, PAIR * EPS / model.tol) * program.worth(shown.scale)
+        scale = max(abs(primal), abs(dual), zero, TINIEST)
         gap /= scale
         # Values depend on the sum of the multipliers of a row.
         beta = program.beta.reshape(program.copies, -1).sum(axis=0)

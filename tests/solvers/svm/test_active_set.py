@@ -8,7 +8,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from gramian.progress import Clock
 from gramian.solvers.svm.active_set import polish
-from gramian.solvers.svm.tasks import State, Task
+from gramian.solvers.svm.tasks import State, Task, novelty
 from reference_svm import objective
 
 
@@ -56,3 +56,18 @@ def test_it_stops_when_the_time_is_up_and_is_no_worse():
     beta = polish(K, state(K, -y, lower, upper, np.zeros(100), 100, 0.0), Clock(1e-9))
     assert abs(beta.sum()) <= 1e-9
     assert objective(K, -y, beta) <= 0.0
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_where_the_objective_is_rounding_the_smaller_violation_is_kept(seed):
+    """w = 0 is optimal: the objective is rounding, and slopes still tell how far from it β is."""
+    X = 1e-4 * np.random.default_rng(seed).standard_normal((50, 2))
+    K, upper = X @ X.T, np.ones(50)
+    one = novelty(upper, 0.1)
+    before = state(K, one.linear, one.lower, one.upper, one.start, one.split, 0.0)
+    box = K, one.linear, one.lower, one.upper
+    for _ in range(4):
+        after = polish(K, before)
+        assert violation(*box, after, one.split, 0.0) <= violation(*box, before.beta, one.split, 0.0)
+        before = state(*box, after, one.split, 0.0)
+    assert violation(*box, after, one.split, 0.0) < 1e-21

@@ -49,7 +49,7 @@ from gramian.solvers.svm.row_cache import (
     StoredRows,
     Wide,
 )
-from gramian.solvers.svm.smo import POLISHED
+from gramian.solvers.svm.smo import HELD, POLISHED
 from gramian.warning import warn
 
 EARLY = (
@@ -258,7 +258,8 @@ class SupportVectorMachine(SupportVectorExpansion):
     verbose : bool, default=False
         Whether to show progress: steps, duality gap and violation.
     max_iter : int, default=-1
-        Limit on pair steps; -1 for no limit.
+        Limit on pair steps; -1 for none, except that problems of more than 2,048 variables give up after 10,000 steps
+        for each.
     approximation : map or None, default=None
         ``Nystroem`` or another map ψ: the machine, and its certificate, are then those of the kernel ``<ψ(x), ψ(z)>``.
     max_time : float or None, default=None
@@ -406,11 +407,15 @@ class SupportVectorMachine(SupportVectorExpansion):
             narrow = X.astype(np.float32)[kept]
         if not np.isfinite(narrow).all():
             return None
-        gram = self._gram(kernel, narrow)
+        try:
+            gram = self._gram(kernel, narrow)
+        except ValueError:  # its values overflow float32
+            return None
         probes, others = (np.linspace(0, n - 1, min(count, n)).astype(np.intp) for count in (PROBES, PROBED))
         exact = kernel(X[kept[probes]], X[kept[others]])
         lost = np.abs(gram.rows(probes, others) - exact).max()
-        return gram if lost <= NARROW_LOSS * np.abs(exact).max() else None
+        largest = float(np.abs(exact).max())
+        return gram if lost <= NARROW_LOSS * largest and HELD[0] < largest < HELD[1] else None
 
     @classmethod
     def _fit_path(cls, machines: Sequence[Any], X: Any, y: Any = None, sample_weight: Any = None) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from gramian.progress import Clock
-from gramian.solvers.svm.tasks import EPSILON, State, Vector
+from gramian.solvers.svm.tasks import EPSILON, State, Vector, slopes
 
 Mask = NDArray[np.bool_]
 ROUNDS = 5
@@ -48,7 +48,11 @@ def polish(K: Vector, state: State, clock: Clock = FOREVER) -> Vector:
     # The mean of both gradients times the step: the difference of the objectives without cancellation.
     middle = 0.5 * (K @ (beta + start)) + task.linear
     rise = float(middle @ (beta - start) + task.kink * (np.abs(beta) - np.abs(start)).sum())
-    return beta if rise <= 0.0 else start
+    if abs(rise) > noise * float(np.abs(beta - start).sum()):
+        return beta if rise < 0.0 else start
+    ends = (slopes(task, b, K @ b + task.linear) for b in (start, beta))
+    before, after = (state.violation(*each) for each in ends)
+    return beta if after <= before else start
 
 
 def _newton(K: Vector, slope: Vector, moving: Mask, groups: list[slice], noise: float) -> Vector:

@@ -26,7 +26,6 @@ from gramian.solvers.svm.tasks import (
     EXCESS,
     FEASIBLE,
     NOISE,
-    NOTHING,
     PAIR,
     TINIEST,
     VANISHED,
@@ -34,6 +33,7 @@ from gramian.solvers.svm.tasks import (
     Task,
     gap_terms,
     multipliers,
+    nothing,
     slopes,
     violations,
 )
@@ -209,7 +209,9 @@ class _Descent:
         units = (
             np.maximum(0.5 * (level[first] - level[last]), TINIEST) if task.scaled else np.full(len(batch), self.unit)
         )
-        objective = np.maximum(np.maximum(np.abs(dual), np.abs(dual + gap)), np.maximum(NOTHING * self.worth, TINIEST))
+        objective = np.maximum(
+            np.maximum(np.abs(dual), np.abs(dual + gap)), np.maximum(nothing(tol) * self.worth, TINIEST)
+        )
         violation = np.maximum(worst[first], worst[last]) / units
         off = np.abs(np.add.reduceat(beta - task.start, starts))
         met = violation + PAIR * lost / units <= tol

@@ -159,6 +159,8 @@ class Rows(ABC):
     """The stored matrix that the objects' ``ids`` index, if it is in memory and needs no cache."""
     on_card = False
     """Whether a GPU computes the rows."""
+    narrow = False
+    """Whether ``upgrade`` would make the rows more precise."""
 
     @property
     def rounding(self) -> float:
@@ -272,6 +274,11 @@ class KernelRows(Rows):
     def evicted(self) -> int:
         """Number of rows evicted so far."""
         return sum(cache.evicted for cache in self.caches)
+
+    @property
+    def narrow(self) -> bool:  # type: ignore[override]
+        """Whether ``upgrade`` would make the rows more precise."""
+        return any(cache.wide is not None for cache in self.caches)
 
     @property
     def dtype(self) -> np.dtype[Any]:

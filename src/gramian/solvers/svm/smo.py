@@ -36,7 +36,6 @@ from gramian.solvers.svm.tasks import (
     EXCESS,
     FEASIBLE,
     NOISE,
-    NOTHING,
     PAIR,
     TINIEST,
     VANISHED,
@@ -44,6 +43,7 @@ from gramian.solvers.svm.tasks import (
     State,
     Task,
     Vector,
+    nothing,
 )
 
 WORKING_SET = 1024
@@ -61,8 +61,8 @@ TINY_SET = 16
 """Below this size, a working set is the worst pair alone."""
 STEPS_PER_VARIABLE = 100
 """Limit on pair steps per variable of a working set; after as many per variable overall, try the active-set method."""
-MOST_PATIENCE = 400
-"""Steps per variable after which the active-set method is not tried again."""
+MOST_PATIENCE, LAST_PATIENCE = 400, 10_000
+"""Steps per variable after which the active-set method is not tried again; after which larger problems give up."""
 SHRINK_EVERY = 8
 """Rounds between two attempts to shrink."""
 SHRINK_WORTH = 0.7
@@ -78,17 +78,22 @@ WORTHWHILE = 0.01
 """The active-set method is tried again only if it has closed at least this share of the gap."""
 ENDLESS = "pair steps do not converge: the kernel is not positive semi-definite; use another kernel"
 LOST = "the optimum is lost in the rounding of sums of kernel values; "
-LOST_BY_C, LOST_BY_NU = f"{LOST}lower C, scale the inputs or the target", f"{LOST}raise tol or scale the inputs"
+SLOW = "pair steps converge too slowly; "
+BY_C, BY_NU = "lower C, scale the inputs or the target", "raise tol or scale the inputs"
 LOOSE = 1000.0
 """Bounds on β are not expected to bind if bounds times kernel values exceed the targets by this factor."""
 ROUNDING = 0.25
 """The share of the tolerance that rounding of kernel values may take up."""
 SINGLE = float(np.finfo(np.float32).eps) / 2.0
 """Rounding error of a kernel value in single precision, relative to the largest k(x, x)."""
+HELD = 1e-30, 1e30
+"""Kernel values and slopes between these are held in single precision, with all that matters beside the largest."""
 SLOPE_ROUNDING = 0.01
 """The share of the tolerance that rounding of slopes may take up for pair steps in single precision."""
 REFINEMENTS = 2
 """How often Kβ is recomputed in full precision before switching to kernel rows in full precision."""
+NOISY_ROUNDS = 16
+"""Rounds whose steps bring more rounding than that, or do not end, before kernel rows in single precision are left."""
 AUDIT = 64
 """Entries of the gradient that are recomputed in full precision before an optimum is accepted."""
 
@@ -161,7 +166,7 @@ class _Descent:
         self.drift = 0.0
         """Bound on the rounding in Kβ since it was last recomputed."""
         self.convex = rows.definite
-        self.refined = 0
+        self.refined = self.noisy = 0
         self.room = np.empty(0)
         diagonal = rows.diagonal()
         known = np.zeros(diagonal.size) if task.values is None else task.values
@@ -177,7 +182,7 @@ class _Descent:
         # The gap is relative: targets much smaller than one need a finer tolerance from the start.
         fine, message = tol * min(float(np.ptp(self.task.linear)) or 1.0, 1.0), ""
         m = self.state.beta.size
-        patience = STEPS_PER_VARIABLE * m if m <= STUBBORN else math.inf
+        patience = (STEPS_PER_VARIABLE if m <= STUBBORN else LAST_PATIENCE) * m
         best = -math.inf
         try:
             while True:
@@ -188,6 +193,8 @@ class _Descent:
                         raise
                     self.rebuild()
                     continue
+                if not arrived and m > STUBBORN:
+                    raise _StoppedError(SLOW + self.advice)
                 if not self.check_rows(fine):
                     continue
                 exact = self.convex and (m <= polished or not arrived)
@@ -203,14 +210,14 @@ class _Descent:
                 spent, lost = patience > MOST_PATIENCE * m, fine * self.unit(self.state) < self.rounding
                 nearer |= arrived and not lost and self.doubtful(certificate.violation) > tol
                 if (spent or not nearer) if exact else lost:
-                    raise _StoppedError(self.lost)
+                    raise _StoppedError(LOST + self.advice)
                 best = certificate.dual
                 fine, patience = (0.3 * fine, patience) if arrived else (fine, 2 * patience)
         except _StoppedError as stop:
             message = str(stop)
             certificate = self.certify(tol)
         if not certificate.converged and not self.vanished(self.state):
-            certificate = replace(certificate, message=message or self.lost)
+            certificate = replace(certificate, message=message or LOST + self.advice)
         state = self.state
         return Solution(state.beta, state.values, state.multipliers(), certificate, self.convex, self.vanished(state))
 
@@ -281,7 +288,7 @@ class _Descent:
                 self.rebuild()
             if self.shrinkable and state is self.state and rounds % self.shrink_every == 0:
                 pressed, evicted = self.rows.evicted > evicted, self.rows.evicted
-                if pressed and self.shrunk_descent(self.shrinkable, tol):
+                if pressed and self.shrunk_descent(self.shrinkable, tol, until):
                     recent, evicted = np.empty(0, dtype=np.intp), self.rows.evicted
 
     def divisor(self, state: State) -> float:
@@ -348,7 +355,8 @@ class _Descent:
         limit = int(min(STEPS_PER_VARIABLE * working.size, self.budget - self.steps))
         task, split = state.task, int(np.searchsorted(working, state.task.split))
         lower, upper = task.lower[working], task.upper[working]
-        coarse = SINGLE * self.scale * float((upper - lower).max()) <= ROUNDING * tol
+        held = HELD[0] < min(self.scale, tol) and max(self.scale, float(np.abs(gradient).max())) < HELD[1]
+        coarse = held and SINGLE * self.scale * float((upper - lower).max()) <= ROUNDING * tol
         block = self.block(objects, np.dtype(np.float32 if coarse else np.float64))
         if coarse and SINGLE * float(np.abs(gradient).max()) <= SLOPE_ROUNDING * tol:
             gradient = gradient.astype(np.float32)
@@ -359,11 +367,15 @@ class _Descent:
         self.convex &= not indefinite
         (moved,) = np.nonzero(beta != before)
         if not moved.size:
-            raise _StalledError(self.lost)
+            raise _StalledError(LOST + self.advice)
         state.beta[working] = beta
         moves = (beta - before)[moved]
         self.rows.add(objects[moved], moves, state.values)
         self.drift += EPSILON * self.scale * float(np.abs(moves).max())
+        noise = SINGLE * self.scale * float(np.linalg.norm(moves))
+        self.noisy += self.rows.narrow and (noise > ROUNDING * tol or taken == STEPS_PER_VARIABLE * working.size)
+        if self.noisy > NOISY_ROUNDS and self.rows.narrow:
+            raise _StalledError(LOST + self.advice)
 
     def block(self, objects: Index, dtype: np.dtype[Any]) -> tuple[Vector, Index, Vector, NDArray[np.bool_]]:
         """A matrix, the objects' row numbers in it, K between the objects (q, q), and which of its rows are filled."""
@@ -378,7 +390,7 @@ class _Descent:
 
     # ---- shrinking -----------------------------------------------------------------------------------------------
 
-    def shrunk_descent(self, rows: KernelRows, tol: float) -> bool:
+    def shrunk_descent(self, rows: KernelRows, tol: float, until: float) -> bool:
         """Solve without the variables likely to stay at their bounds; return False if there are too few of these."""
         state = self.state
         up, down = state.slopes()
@@ -395,7 +407,7 @@ class _Descent:
         columns = rows.ids
         rows.restrict(kept)
         try:
-            self.descend(part, tol)
+            self.descend(part, tol, until)
         finally:
             state.beta[variables] = part.beta
             rows.widen(columns)
@@ -410,7 +422,7 @@ class _Descent:
         unit = max(self.divisor(state), TINIEST)
         violation = state.violation(*state.slopes()) / unit
         dual, gap = state.dual(), max(state.gap(), 0.0)
-        size = max(abs(dual), abs(dual + gap), NOTHING * self.worth, TINIEST)
+        size = max(abs(dual), abs(dual + gap), nothing(tol) * self.worth, TINIEST)
         met = self.doubtful(violation) <= tol and (state.gap(EXCESS * rounding) <= tol * size or not self.convex)
         return Certificate(
             kind="duality gap" if self.convex else "stationary",
@@ -435,9 +447,9 @@ class _Descent:
         return max(off) <= FEASIBLE * max(float(np.abs(beta).sum()), float(np.abs(start).sum()))
 
     @property
-    def lost(self) -> str:
-        """What to say if rounding prevents convergence; without a linear term there is no C or target to change."""
-        return LOST_BY_C if self.task.linear.any() else LOST_BY_NU
+    def advice(self) -> str:
+        """What to change if the fit does not converge; without a linear term there is no C or target."""
+        return BY_C if self.task.linear.any() else BY_NU
 
     @property
     def rounding(self) -> float:

@@ -22,7 +22,7 @@ VANISHED = 1e-9
 FEASIBLE = 1e-12
 """Error allowed in a sum of variables, relative to the sum of their absolute values."""
 NOTHING = 1e-10
-"""An objective below this share of its scale, C |y| or squared norms of objects, counts as zero."""
+"""An objective below this share of its scale, C |y| or squared norms of objects, counts as zero; see ``nothing``."""
 PAIR = 4.0
 """Rounding errors counted in a violation: the difference of two values, each with errors in sum and kernel.
 
@@ -33,6 +33,11 @@ EXCESS = 2.0
 """The same in a slope minus the multiplier, which is a mean of slopes."""
 EPSILON = float(np.finfo(np.float64).eps)
 TINIEST = float(np.finfo(np.float64).tiny)
+
+
+def nothing(tol: float) -> float:
+    """Return the share of its scale below which an objective counts as zero: for small ``tol``, rounding / ``tol``."""
+    return max(NOTHING, PAIR * EPSILON / tol)
 
 
 class Start(NamedTuple):
