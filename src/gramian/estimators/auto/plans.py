@@ -48,7 +48,7 @@ EFFORT_ROWS, EFFORT_MOST = 2000, 200
 """Rows and iterations of the small fit that estimates how many iterations a ridge takes."""
 EFFORT_GROWTH = 0.3
 """Iterations grow with this power of the rows, for a preconditioner of rank √n: 0.2 to 0.3 was measured."""
-FLOORS = (2e-5, 1e-4, 5e-4, 2e-3)
+FLOORS = (2e-5, 1e-4, 5e-4, 2e-3, 1e-2)
 """Smallest ridges to choose from, relative to k(x, x): smaller ones are more accurate and take more iterations."""
 PROBE, THREADS_PAY = 1000, 1.5
 """Rows of the square matrices whose product tells how fast the machine is now, and how much faster it must be on all
@@ -149,8 +149,13 @@ class Planner:
         if self.n <= self.sizes.exact:  # where hyperparameters are learned again
             again = MEMBERS * trial_seconds("gp", self.n, 1, again=True)
             return float(np.clip(again, low, high))
-        way = self.plan(TYPICAL, high, loo=self.loo)
+        way = self.typical
         return high if way.way == "nystroem" else float(np.clip(MEMBERS * way.whole, low, high))
+
+    @property
+    def typical(self) -> Plan:
+        """How a machine is fitted to all rows, before its kernel is known."""
+        return self.plan(TYPICAL, RESERVE[1] * self.limit, loo=self.loo)
 
     def affordable(self, machine: str) -> bool:
         """Tell whether a machine can be fitted to all rows in its part of the time limit."""
