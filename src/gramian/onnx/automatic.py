@@ -82,8 +82,8 @@ def _scaled(g: Graph, scaling: Any, z: str) -> str:
     """Scaled columns; all of them are numbers."""
     if isinstance(scaling, Forest):
         raise ValueError(
-            "ONNX export has no forests, and this model averages one; leave 'linear' out of machines= to fit it without, "
-            "or keep the model as a folder (gramian.save)."
+            "ONNX export has no forests, and this model averages one; leave 'linear' out of machines= to fit it "
+            "without, or keep the model as a folder (gramian.save)."
         )
     if isinstance(scaling, Standard):
         # With one column, onnxruntime would fuse the quotient, in single precision.

@@ -249,7 +249,7 @@ class AutoKernel(Nested, BaseEstimator):
         speed = device_speed(resources.device, Z)
         planner = Planner(n, response.targets.shape[1], resources.memory, limit, classes, self._sizes, speed)
         grown = 0.0
-        # Of numbers alone, machines on all rows are mostly better than a forest, where there is time for all rows.
+        # Of numbers alone, kernels on all rows predict numbers better than a forest does, which else joins an average.
         levels = bool(encoding.places(Category, LevelMeans))
         usable = by_means and kernel is None and not given.sampled and "gp" in machines
         if usable and (levels or (LINEAR in machines and (classes or planner.typical.way == "nystroem"))):

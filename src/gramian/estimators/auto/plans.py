@@ -48,7 +48,7 @@ EFFORT_ROWS, EFFORT_MOST = 2000, 200
 """Rows and iterations of the small fit that estimates how many iterations a ridge takes."""
 EFFORT_GROWTH = 0.3
 """Iterations grow with this power of the rows, for a preconditioner of rank √n: 0.2 to 0.3 was measured."""
-FLOORS = (2e-5, 1e-4, 5e-4, 2e-3, 1e-2)
+FLOORS = (2e-5, 1e-4, 5e-4, 2e-3)
 """Smallest ridges to choose from, relative to k(x, x): smaller ones are more accurate and take more iterations."""
 PROBE, THREADS_PAY = 1000, 1.5
 """Rows of the square matrices whose product tells how fast the machine is now, and how much faster it must be on all

@@ -145,11 +145,11 @@ class Search:
                 break
             self._end_for(self._ranked[0].candidate.machine)
             group = self._survivors(step, SURVIVORS[min(number, len(SURVIVORS) - 1)])
-            first = next((c for c in group if c.machine != LINEAR), None)
-            cost = math.inf if first is None else self._cost(first, steps[number + 1])
+            process = next((c for c in group if c.machine != LINEAR), None)
+            cost = math.inf if process is None else self._cost(process, steps[number + 1])
             end = phases[min(number + 1, 2)][0] * self.seconds
             # Without time for the best process, the machines that take over its kernel would be judged alone.
-            if first is None or self.spent + cost > end or self._is_late(first, cost):
+            if process is None or self.spent + cost > end or self._is_late(process, cost):
                 self.unfinished = f"; time_limit ended the search after {number + 1} of {len(steps)} steps"
                 break
         if many is not None:
@@ -364,7 +364,7 @@ def _is_rough(found: Found) -> bool:
 
 
 def by_forest(found: Found) -> bool:
-    """Whether it learns from the predictions of a forest."""
+    """Tell whether it learns from the predictions of a forest."""
     return found.candidate.scaling == FOREST
 
 

@@ -46,7 +46,7 @@ class Team:
             weights = pruned(outputs, rows, response)
         elif len(there) == len(self.winners) and np.all(weights > 0):
             return self, fitted
-        order = [i for i in np.argsort(-weights, kind="stable") if weights[i] > 0]
+        order = [i for i in np.argsort(-weights * outputs.std(axis=(1, 2)), kind="stable") if weights[i] > 0]
         winners, weights = [winners[i] for i in order], weights[order]
         if found.trial.machine == "average":
             search.mark(found, NO_HELP if len(there) == len(self.winners) else LATE)
@@ -79,7 +79,7 @@ class Team:
         return tuple(Member(p.found.candidate.name, done.machine, p.scaling, done.model) for p, done in pairs)
 
     def outputs(self, lasts: Sequence[Refit]) -> tuple[Array, Rows, bool]:
-        """Return outputs (k, m, c) for rows that no machine had seen, these rows, and whether they say more than trials.
+        """Return outputs (k, m, c) for rows not seen before, these rows, and whether they say more than trials.
 
         They are of trials where splits are a user's, which are more honest than others, and where too few rows are new
         to the kernels of the last fits as well.
@@ -91,16 +91,18 @@ class Team:
             common = np.setdiff1d(common, rung.splits[0][0])
         if rung.asked or common.size < max(LEAST_NEW * rung.held_out.size, 1.0):
             return np.stack([np.asarray(p.found.held) for p in self.winners]), rung.held_out, False
-        ordered = [(np.asarray(held), np.asarray(rows), np.argsort(rows)) for held, rows in made]
-        places = [order[np.searchsorted(rows[order], common)] for _, rows, order in ordered]
-        return np.stack([held[at] for (held, *_), at in zip(ordered, places, strict=True)]), common, one
+        found = []
+        for held, rows in ((np.asarray(held), np.asarray(rows)) for held, rows in made):
+            order = np.argsort(rows)
+            found.append(held[order[np.searchsorted(rows[order], common)]])
+        return np.stack(found), common, one
 
 
-def _best_together(offered: Sequence[Winner]) -> list[Winner]:
-    """The best alone, the best of those with a forest or without, and those that count for most in an average of all."""
+def _best_together(offered: Sequence[Winner], *, both: bool) -> list[Winner]:
+    """The best alone, with ``both`` the best of the other kind, and those that count for most in an average of all."""
     average = averaged([p.found for p in offered], offered[0].response)
     others = [] if average is None else [offered[i] for i in average.members if i]
-    kind = [p for p in offered if by_forest(p.found) is not by_forest(offered[0].found)][:1]
+    kind = [p for p in offered if both and by_forest(p.found) is not by_forest(offered[0].found)][:1]
     return list(dict.fromkeys([offered[0], *kind, *others]))[:MEMBERS]
 
 
@@ -111,7 +113,8 @@ def chosen(search: Search, offered: Sequence[Winner], planner: Planner) -> Team:
     """
     if len(offered) == 1:
         return Team(offered[0].found, offered, np.ones(1))
-    team = affordable(_best_together(offered), planner)
+    many = planner.n >= MANY_MORE * offered[0].found.rung.learning
+    team = affordable(_best_together(offered, both=many), planner)
     average = averaged([p.found for p in team], offered[0].response)
     if average is None:
         return Team(team[0].found, team[:1], np.ones(1))
@@ -119,14 +122,14 @@ def chosen(search: Search, offered: Sequence[Winner], planner: Planner) -> Team:
     linear = search.found[LINEAR]
     helps = average.helps and (linear.rung is not members[0].rung or beats(average.judged, linear.trial))
     found = search.add_average(members, average.weights, average.judged, DONE if helps else NO_HELP)
-    weights = np.zeros(len(team))
-    weights[list(average.members) if helps else [0]] = average.weights if helps else 1.0
-    kept, tells = weights > 0, [p.tells for p in team]
+    order, weights = [0], np.eye(1, len(team))[0]
+    if helps:
+        order, weights = list(average.members), np.zeros(len(team))
+        weights[order] = average.weights
+        for member in members:
+            search.mark(member, MEMBER)
     kinds = [by_forest(p.found) for p in team]
-    if planner.n >= MANY_MORE * found.rung.learning and len(set(kinds)) > 1 and all(tells[:2]):
-        kept[[kinds.index(True), kinds.index(False)]] = True
-    # Time that is short goes to kernels; linear models are quick.
-    order = sorted(np.flatnonzero(kept), key=lambda i: (team[i].machine == LINEAR, -weights[i]))
-    for i in order if helps else ():
-        search.mark(team[i].found, MEMBER)
+    if many and len(set(kinds)) > 1 and all(p.tells for p in team[:2]):
+        order = list(dict.fromkeys([*order, kinds.index(True), kinds.index(False)]))
+        order.sort(key=lambda i: team[i].machine == LINEAR)  # which is quick: time that is short goes to kernels
     return Team(found if helps else team[0].found, [team[i] for i in order], weights[order])
