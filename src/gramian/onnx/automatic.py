@@ -13,6 +13,7 @@ from scipy.special import ndtri
 from sklearn.base import is_classifier
 
 from gramian.estimators.auto.encoders import Dropped, NumberColumn
+from gramian.estimators.auto.forest import Forest
 from gramian.estimators.auto.response import MOST_LOG
 from gramian.estimators.auto.scaling import NEAR, TAIL, Normal, Robust, Standard
 from gramian.estimators.svm import SVC
@@ -79,6 +80,11 @@ def _encoded(g: Graph, columns: Any, x: str) -> str:
 
 def _scaled(g: Graph, scaling: Any, z: str) -> str:
     """Scaled columns; all of them are numbers."""
+    if isinstance(scaling, Forest):
+        raise ValueError(
+            "ONNX export has no forests, and this model averages one; leave 'linear' out of machines= to fit it "
+            "without, or keep the model as a folder (gramian.save)."
+        )
     if isinstance(scaling, Standard):
         # With one column, onnxruntime would fuse the quotient, in single precision.
         return g("MatMul", g("Sub", z, scaling.mean), np.diag(1.0 / scaling.deviation))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from gramian.estimators.auto.candidates import Candidate
 from gramian.estimators.auto.ladder import Rung
 from gramian.estimators.auto.leaderboard import Trial
 from gramian.estimators.auto.metrics import metric_of
-from gramian.estimators.auto.refit import refit_others
+from gramian.estimators.auto.refit import Refit, refit_others
 from gramian.estimators.auto.response import Classes, Numbers
 from gramian.estimators.auto.search import Found
 from gramian.estimators.auto.tables import array_columns
@@ -140,3 +141,34 @@ def test_the_score_is_that_of_the_machines_that_time_allowed(make, late, table, 
         assert best.name == f"average of {count}"
         assert list(best.settings["weights"].values()) == pytest.approx(list(model.weights_))
         assert {t.name for t in board if t.status == "in the average"} == set(best.settings["weights"])
+
+
+def test_weights_come_from_last_fits_where_these_have_more_rows(rng):
+    """A forest, which has seen all rows, is better in trials on few rows; a kernel on all rows is better in the end."""
+    y = rng.standard_normal(2000)
+    response, train, test = Numbers(y, RMSE), np.arange(200), np.arange(200, 600)
+    step = Rung([(train, test)], [np.arange(400)], 600)
+    noise = rng.standard_normal((2, 2000, 1))
+    trials = []
+    for name, size in (("forest", 0.3), ("kernel", 2.0)):
+        held = response.targets[test] + size * noise[0, test]
+        judged = vars(response.judge(held, test, step.parts))
+        trial = Trial(name=name, machine="gp", rows=600, **judged)
+        trials.append(Found(Candidate(name, "gp", ""), trial, step, held=held))
+    winners = [SimpleNamespace(found=trial, response=response) for trial in trials]
+    marked = {}
+    search = SimpleNamespace(mark=lambda found, status: marked.update({found.trial.name: status}))
+    search.add_average = lambda members, weights, judged: members[0]
+    rows = np.arange(100, 2000)
+    lasts = [Refit(None, "ridge", "", response.targets[rows] + e * noise[1, rows], rows) for e in (0.5, 0.01)]
+    chosen = team.Team(trials[0], winners, np.array([1.0, 0.0]))
+    settled, fitted = chosen.settled(search, lasts)
+    assert settled.found is trials[1]
+    assert fitted == lasts[1:]
+    assert marked == {"forest": "done", "kernel": "done"}
+    outputs, used, _ = settled.outputs(fitted)
+    assert np.array_equal(used, np.arange(200, 2000))  # rows that taught the kernel in its trial are left out
+    np.testing.assert_array_equal(outputs[0], lasts[1].held[100:])
+    late, fitted = chosen.settled(search, [lasts[0], None])
+    assert late.found is trials[0]
+    assert fitted == lasts[:1]

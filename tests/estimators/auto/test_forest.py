@@ -15,6 +15,7 @@ from gramian.estimators.auto.response import Classes, Numbers
 from gramian.estimators.auto.row_hashes import Folds
 from gramian.estimators.auto.scaling import fit_scaling
 from gramian.estimators.auto.tables import array_columns
+from gramian.onnx.export import export
 from gramian.progress import Clock
 
 MEANS = Resources(10**9, 1, 0)
@@ -225,3 +226,22 @@ def test_automatic_models_with_a_forest_are_saved_and_verified(rng, tmp_path, cl
         plain = make(4.0, machines=other.get("machines", ["gp"]), random_state=0)
         fit_by_clock(plain, table, y, Clock(4.0, pace=1e-9), groups=other.get("groups"))
         assert not isinstance(plain.scaling_, module.Forest)
+
+
+def test_a_forest_of_numbers_alone_joins_an_average_of_classes(rng, tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "TREES", (10, 40))
+    Z, y = steps(rng)
+    labels = np.where(y + 0.3 * rng.standard_normal(1500) > 0.5, "yes", "no")
+    still = Clock(8.0, pace=1e-9)
+    model = fit_by_clock(AutoKernelClassifier(8.0, machines=["gp", "linear"], random_state=0), Z, labels, still)
+    forests = [scaling for *_, scaling in model._parts if isinstance(scaling, module.Forest)]
+    assert len(forests) == 1
+    assert forests[0].transform(Z).shape == (1500, 1)
+    assert not any(t.machine == "gp" and "forest" in t.name for t in model.leaderboard_)
+    gramian.save(model, tmp_path / "model")
+    np.testing.assert_array_equal(gramian.load(tmp_path / "model").predict_proba(Z), model.predict_proba(Z))
+    assert "forest" in model.explain()
+    with pytest.raises(ValueError, match="ONNX export has no forests"):
+        export(model, tmp_path / "model.onnx")
+    numbers = fit_by_clock(AutoKernelRegressor(8.0, machines=["gp", "linear"], random_state=0), Z, y, still)
+    assert not any("forest" in t.name for t in numbers.leaderboard_)  # kernels are fitted to all rows

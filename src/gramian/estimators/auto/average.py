@@ -60,11 +60,11 @@ def averaged(offered: Sequence[Found], response: Response) -> Average | None:
     fold = np.arange(rows.size) % FOLDS
     for part in np.unique(fold):
         learn, judge = fold != part, fold == part
-        weights = _pruned(outputs[:, learn], rows[learn], response)
+        weights = pruned(outputs[:, learn], rows[learn], response)
         together[judge] = np.tensordot(weights, outputs[:, judge], axes=1)
         alone[judge] = outputs[_best(outputs[:, learn], rows[learn], response), judge]
     judged = response.judge(together, rows, rung.parts)
-    weights = _pruned(outputs, rows, response)
+    weights = pruned(outputs, rows, response)
     members = np.flatnonzero(weights)
     members = members[np.argsort(-weights[members], kind="stable")]
     # The best alone is chosen by cross-validation too: the best of several on the same rows is so partly by chance.
@@ -78,8 +78,8 @@ def _best(outputs: Array, rows: Rows, response: Response) -> int:
     return min(range(len(outputs)), key=lambda i: order(response.judge(outputs[i], rows, whole)))
 
 
-def _pruned(outputs: Array, rows: Rows, response: Response) -> Array:
-    """Weights that are zero for members that hardly count: outputs (k, m, c) → (k,)."""
+def pruned(outputs: Array, rows: Rows, response: Response) -> Array:
+    """Return weights that are zero for members that hardly count: outputs (k, m, c) → (k,)."""
     learn = _of_classes if isinstance(response, Classes) else _of_numbers
     weights = learn(outputs, rows, response)
     share = weights * outputs.std(axis=(1, 2))

@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted
 
 from gramian.data.blocks import Blocks, as_blocks, is_blocks
-from gramian.estimators.auto.candidates import candidates, checked_machines
+from gramian.estimators.auto.candidates import LINEAR, candidates, checked_machines
 from gramian.estimators.auto.columns import checked_words, encode
 from gramian.estimators.auto.encoders import Category, LevelMeans
 from gramian.estimators.auto.explain import explained
@@ -245,22 +245,24 @@ class AutoKernel(Nested, BaseEstimator):
                 encoding, Z, scalings, scaled = read(rescaled)
             response = rescaled
         del table, read
-        grown = 0.0
-        # Of numbers alone, machines on all rows are mostly better than a forest, though not on the few rows of trials.
-        levels = bool(encoding.places(Category, LevelMeans))
-        if levels and by_means and kernel is None and not given.sampled and "gp" in machines:
-            self._seen(silent, clock, Leaderboard((), response.scorer.name), "a forest on all rows")
-            forest, grown = grow_forest(scalings["standard"], encoding, Z, response, self.time_limit, resources)
-            if forest is not None:
-                scalings[FOREST], scaled[FOREST] = forest, ScaledRows(Z, forest)
         classes, limit = isinstance(response, Classes), math.inf if self.time_limit is None else self.time_limit
         speed = device_speed(resources.device, Z)
         planner = Planner(n, response.targets.shape[1], resources.memory, limit, classes, self._sizes, speed)
+        grown = 0.0
+        # Of numbers alone, kernels on all rows predict numbers better than a forest does, which else joins an average.
+        levels = bool(encoding.places(Category, LevelMeans))
+        usable = by_means and kernel is None and not given.sampled and "gp" in machines
+        if usable and (levels or (LINEAR in machines and (classes or planner.typical.way == "nystroem"))):
+            self._seen(silent, clock, Leaderboard((), response.scorer.name), "a forest on all rows")
+            scaling = scalings["standard"] if levels else None
+            forest, grown = grow_forest(scaling, encoding, Z, response, self.time_limit, resources)
+            if forest is not None:
+                scalings[FOREST], scaled[FOREST] = forest, ScaledRows(Z, forest)
         with progress(self.verbose, type(self).__name__) as tick:
             search = Search(response, scaled, machines, resources, planner, partial(self._seen, tick, clock), grown)
             count = response.targets.shape[1] if classes else 0
             many = None if asked is not None else larger(response, n, cv, resources.seed, resources.memory, self._sizes)
-            more = response.targets.shape[1] if FOREST in scalings else 0
+            more = response.targets.shape[1] if FOREST in scalings and levels else 0
             ranked = search.run(candidates(encoding, n, machines, kernel, count, tuple(scalings), more), steps, many)
         # A linear model wins where it is the best, not where those before it are too slow.
         able = [f for f in ranked if planner.affordable(f.candidate.machine) and f.candidate != BASELINE]
@@ -308,25 +310,25 @@ class AutoKernel(Nested, BaseEstimator):
         if self._observer is not None:
             self._observer(step)
 
-    def _keep(self, search: Search, team: Team, lasts: list[Refit | None]) -> None:
+    def _keep(self, search: Search, chosen: Team, fitted: list[Refit | None]) -> None:
+        team, lasts = chosen.settled(search, fitted)
+        note = chosen.note(fitted) if None in fitted else team.note(lasts)
         first, last = team.winners[0], lasts[0]
-        assert last is not None
         response = first.response
-        search.mark(team.saved(search, lasts), WINNER)
-        several = sum(done is not None for done in lasts) > 1
-        self.leaderboard_ = search.leaderboard if several else _as_saved(search.leaderboard, last.model)
+        search.mark(team.found, WINNER)
+        self.leaderboard_ = search.leaderboard if len(lasts) > 1 else _as_saved(search.leaderboard, last.model)
         self.best_trial_ = self.leaderboard_[0]
         baseline = self.leaderboard_.baseline
         self.baseline_ = math.nan if baseline is None else baseline.score
         self.columns_, self.scaling_ = first.encoding, first.scaling
-        self.best_, self.machine_, self.refit_ = last.model, last.machine, team.note(lasts) + search.unfinished
-        self.weights_, self.others_ = team.weighted(lasts)
+        self.best_, self.machine_, self.refit_ = last.model, last.machine, note + search.unfinished
+        self.weights_, self.others_ = team.weights, team.others(lasts)
         self._centre, self._scale = response.centre, response.scale
         self._row_hashes = row_hashes(first.rows)
-        certificates = [done.model.certificate_ for done in lasts if done is not None]
+        certificates = [done.model.certificate_ for done in lasts]
         self.certificate_ = next((c for c in certificates if not c.converged), certificates[0])
-        held, rows = team.held(lasts)
-        predicted = self._calibrate(response, held, rows)
+        outputs, rows, _ = team.outputs(lasts)
+        predicted = self._calibrate(response, np.tensordot(team.weights, outputs, axes=1), rows)
         self._held_hashes, kept = indexed_hashes(first.rows[rows])
         self._held_out = predicted[kept]
 

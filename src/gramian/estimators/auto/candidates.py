@@ -141,14 +141,14 @@ def candidates(
 ) -> list[Candidate]:
     """Return what to try first: a cheap machine of each kind, then the most promising.
 
-    ``classes`` is 0 for numbers. A forest, where there is one, has ``more`` columns.
+    ``classes`` is 0 for numbers. A forest that processes use has ``more`` columns; others only join an average.
     """
     most = FEW if n < SMALL else SOME if n < MEDIUM else None
     found: list[Candidate] = []
     if "gp" in machines:
         order = CLASSES_ORDER if classes else NUMBERS_ORDER
         order = (("Matern-3/2", False, "common", False), *order) if "common" in scalings else order
-        if FOREST in scalings:
+        if more:
             order = (*order[:1], *FOREST_ORDER[:1], *order[1:3], *FOREST_ORDER[1:], *order[3:])
         found += _given("gp", kernel) if kernel is not None else list(_processes(order, encoding, more))[:most]
         if kernel is None and n >= SMALL:

@@ -119,8 +119,8 @@ def _described(trial: Trial) -> str:
         parts = [f"“{name}” ({weight / total:.0%})" for name, weight in weights.items()]
         return f"an average of {len(parts)} machines, {_listed(parts)}"
     if trial.machine == "linear":
-        forest = " and of the predictions of a forest" if trial.settings.get("scaling") == "forest" else ""
-        return f"a linear model, a weighted sum of the columns{forest}"
+        forest = trial.settings.get("scaling") == "forest"
+        return f"a linear model{' of what a forest predicts' if forest else ', a weighted sum of the columns'}"
     scaling = SCALES.get(trial.settings.get("scaling", ""), "")
     what = KINDS[trial.machine][0]
     return f"a {what} (“{trial.name}”{f', {scaling}' if scaling else ''})"

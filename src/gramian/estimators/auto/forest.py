@@ -60,6 +60,8 @@ class Setting(NamedTuple):
 
 
 SETTINGS = (Setting(63, 5, 1.0, True), Setting(63, 5, 1.0, False), Setting(10, 20, 3.0, False))
+LARGE, MANY_ROWS = Setting(255, 5, 1.0, False), 20_000
+"""For numbers alone, tried too where there are so many rows; it has fewer trees, which take the same time."""
 
 
 class Trees(NamedTuple):
@@ -106,9 +108,9 @@ def level_codes(encoding: Encoding, Z: Array) -> tuple[LevelCodes, ...]:
 
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """Scaled columns, and beside them the predictions of boosted trees."""
+    """Scaled columns, and beside them the predictions of boosted trees; or these alone."""
 
-    scaling: Any  # Of the columns
+    scaling: Any  # Of the columns; None where there are predictions alone
     levels: tuple[LevelCodes, ...]  # Codes that trees may ask about
     columns: NDArray[np.int32]  # These five as in ``Trees``
     thresholds: Array
@@ -123,11 +125,12 @@ class Forest:
     @property
     def places(self) -> NDArray[np.intp]:
         """Which columns are scaled."""
-        return np.asarray(self.scaling.places)
+        return np.asarray(getattr(self.scaling, "places", ()), dtype=np.intp)
 
     def transform(self, Z: Array) -> Array:
         """Return the scaled rows and their predictions: Z (n, d) → (n, d + c)."""
-        return np.hstack([self.scaling.transform(Z), self.predictions(Z) / self.deviation])
+        predicted = self.predictions(Z) / self.deviation
+        return predicted if self.scaling is None else np.hstack([self.scaling.transform(Z), predicted])
 
     def predictions(self, Z: Array) -> Array:
         """Return predictions by the trees grown without a row's fold, or the mean over folds: Z (n, d) → (n, c)."""
@@ -203,6 +206,7 @@ class _Boosting:
     def of_all_folds(self, clock: Clock, workers: int) -> tuple[list[tuple[Trees, Array]], float]:
         """Return trees and constants of all folds, by the setting that is best on the first, and nominal seconds."""
         tried = [s for s in SETTINGS if self.codes or not s.codes]
+        tried += [LARGE] if not self.codes and self.fold.size >= MANY_ROWS else []
         first = run(lambda setting: self.grown(setting, 0, clock), tried, workers)
         best = min(range(len(tried)), key=lambda i: first[i][2])
         others = run(lambda k: self.grown(tried[best], k, clock), range(1, FOLDS), workers)
@@ -217,9 +221,11 @@ class _Boosting:
         skipped = 0 if setting.codes else self.codes
         rows, others, labels = self.rows[learn, skipped:], self.rows[left_out], self.labels[learn]
         known = [np.unique(rows[:, j]).astype(np.intp) for j in range(self.codes - skipped)]
+        shape = (*self.rows.shape, self.response.targets.shape[1])
+        trees = int(self.trees * min(tree_seconds(SETTINGS[0], *shape) / tree_seconds(setting, *shape), 1.0))
         make = HistGradientBoostingClassifier if isinstance(self.response, Classes) else HistGradientBoostingRegressor
         model = make(
-            learning_rate=float(np.clip(TOTAL / self.trees, *RATES)),
+            learning_rate=float(np.clip(TOTAL / trees, *RATES)),
             max_leaf_nodes=setting.leaves,
             min_samples_leaf=setting.rows,
             l2_regularization=setting.shrinkage,
@@ -232,10 +238,10 @@ class _Boosting:
         found: list[Trees] = []
         losses: list[float] = []
         constant, out = np.zeros(0), np.zeros((0, 0))
-        while len(found) < self.trees and (not losses or len(losses) - np.argmin(losses) <= PATIENCE):
+        while len(found) < trees and (not losses or len(losses) - np.argmin(losses) <= PATIENCE):
             if clock.expired:
                 raise TimeoutError("no time left for a forest.")
-            model.set_params(max_iter=min(len(found) + CHUNK, self.trees))
+            model.set_params(max_iter=min(len(found) + CHUNK, trees))
             with threadpool_limits(1, "openmp"):  # of each fold: threads would wait for those of other folds
                 model.fit(rows, labels, self.response.weights_of(learn))
             if not found:  # scikit-learn has no public way to the nodes of its trees

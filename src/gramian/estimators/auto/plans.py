@@ -149,8 +149,13 @@ class Planner:
         if self.n <= self.sizes.exact:  # where hyperparameters are learned again
             again = MEMBERS * trial_seconds("gp", self.n, 1, again=True)
             return float(np.clip(again, low, high))
-        way = self.plan(TYPICAL, high, loo=self.loo)
+        way = self.typical
         return high if way.way == "nystroem" else float(np.clip(MEMBERS * way.whole, low, high))
+
+    @property
+    def typical(self) -> Plan:
+        """How a machine is fitted to all rows, before its kernel is known."""
+        return self.plan(TYPICAL, RESERVE[1] * self.limit, loo=self.loo)
 
     def affordable(self, machine: str) -> bool:
         """Tell whether a machine can be fitted to all rows in its part of the time limit."""

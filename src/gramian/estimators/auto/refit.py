@@ -110,6 +110,12 @@ class Winner:
         """Whether the posterior of a process gives deviations."""
         return self.machine == "gp" and not isinstance(self.response, Classes) and self.response.weights is None
 
+    @property
+    def tells(self) -> bool:
+        """Whether its last fit, which is planned, predicts rows that it has not seen."""
+        exact = self.way is not None and self.way.way == "exact"
+        return self.machine == LINEAR or (self.machine in LEAST_SQUARES and not (self.deviations and exact))
+
     def plan(self, budget: float) -> Plan:
         """How to fit all rows in nominal seconds: by the time limit and sizes, never by a clock."""
         n, planner = self.planner.n, self.planner
@@ -135,12 +141,16 @@ class Winner:
 
 
 def affordable(offered: Iterable[Winner], planner: Planner) -> list[Winner]:
-    """Return the first winner, and those after it that counts say can be fitted in the time left, with their plans."""
+    """Return the first winner, and those after it that counts say can be fitted in the time left, with their plans.
+
+    One machine at most is fitted through landmarks, beside linear models.
+    """
     found: list[Winner] = []
     left = planner.reserve("gp")
     for p in offered:
         way = p.plan(left)
-        if not found or (way.way != "nystroem" and way.whole <= left):
+        alone = all(f.machine == LINEAR for f in found)
+        if not found or (way.whole <= left and (way.way != "nystroem" or alone)):
             found.append(replace(p, way=way))
             left -= way.whole
     return found

@@ -15,7 +15,7 @@ SCALINGS = ("standard", "normal", "robust", "common")
 """By mean and deviation; by rank to the normal law, for heavy tails; by median and quartiles, with far values drawn in;
 by one deviation for all columns, where they share a unit."""
 FOREST = "forest"
-"""The first of these, with the predictions of a forest as more columns (``Forest``)."""
+"""The first of these, with the predictions of a forest as more columns, or these alone (``Forest``)."""
 QUARTILES = 1.349
 """Distance between the quartiles of the normal law, in deviations."""
 NEAR = 3.0

@@ -145,10 +145,11 @@ class Search:
                 break
             self._end_for(self._ranked[0].candidate.machine)
             group = self._survivors(step, SURVIVORS[min(number, len(SURVIVORS) - 1)])
-            cost = self._cost(group[0], steps[number + 1]) if group else math.inf
+            process = next((c for c in group if c.machine != LINEAR), None)
+            cost = math.inf if process is None else self._cost(process, steps[number + 1])
             end = phases[min(number + 1, 2)][0] * self.seconds
             # Without time for the best process, the machines that take over its kernel would be judged alone.
-            if not group or self.spent + cost > end or self._is_late(group[0], cost):
+            if process is None or self.spent + cost > end or self._is_late(process, cost):
                 self.unfinished = f"; time_limit ended the search after {number + 1} of {len(steps)} steps"
                 break
         if many is not None:
@@ -163,7 +164,7 @@ class Search:
 
         Those with a forest, which has seen all rows, lead on few rows, so the best with and without one take turns.
         """
-        kinds = [[f for f in self._ranked if _by_forest(f) is kind] for kind in (True, False)]
+        kinds = [[f for f in self._ranked if by_forest(f) is kind] for kind in (True, False)]
         best = [f for pair in zip_longest(*kinds) for f in pair if f is not None][:OFFERED]
         before = dict(self.found)
         # What fewer rows have chosen or learned is kept.
@@ -241,10 +242,11 @@ class Search:
         chosen = ranked[:count]
         if count > OTHERS:
             # The best of other kinds too: more rows favour several lengthscales and rough functions.
-            for most, kind in ((OTHERS, _of_each), (1, _is_rough), (OTHERS, _by_forest)):
+            for most, kind in ((OTHERS, _of_each), (1, _is_rough), (OTHERS, by_forest)):
                 kinds = {kind(found) for found in chosen if found.candidate.machine == "gp"}
                 others = [f for f in ranked[count:] if f.candidate.machine == "gp" and kind(f) not in kinds]
                 chosen = chosen + others[:most]
+        chosen += [f for f in ranked[count:] if f.candidate.machine == LINEAR]  # which takes no time
         kept = list(dict.fromkeys(c for f in chosen for c in (self.source_of(f).candidate, f.candidate)))
         for found in ranked:
             if found.candidate not in kept:
@@ -361,7 +363,8 @@ def _is_rough(found: Found) -> bool:
     return any(kernel in found.candidate.name for kernel in ROUGH)
 
 
-def _by_forest(found: Found) -> bool:
+def by_forest(found: Found) -> bool:
+    """Tell whether it learns from the predictions of a forest."""
     return found.candidate.scaling == FOREST
 
 

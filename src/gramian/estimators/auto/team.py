@@ -9,16 +9,21 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.estimators.auto.average import Member, averaged
+from gramian.estimators.auto.average import Member, averaged, pruned
 from gramian.estimators.auto.candidates import LINEAR
 from gramian.estimators.auto.leaderboard import DONE, LATE, MEMBER, NO_HELP
 from gramian.estimators.auto.plans import MEMBERS, Planner
 from gramian.estimators.auto.refit import Refit, Winner, affordable
 from gramian.estimators.auto.response import Classes
-from gramian.estimators.auto.search import Found, Search, beats
+from gramian.estimators.auto.search import Found, Search, beats, by_forest
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
+
+LEAST_NEW = 0.25
+"""Last fits tell more than trials where they predict at least this share of their rows, not counting rows of trials."""
+MANY_MORE = 2.0
+"""Machines with a forest and without are compared by last fits where these have this many times the rows of trials."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,20 +34,32 @@ class Team:
     winners: Sequence[Winner]  # The first counts for most
     weights: Array  # (k,)
 
-    def saved(self, search: Search, lasts: Sequence[Refit | None]) -> Found:
-        """Return the winner as a trial; where time left out machines, the average of the rest is judged."""
-        there = [p.found for p, done in zip(self.winners, lasts, strict=True) if done is not None]
-        if len(there) == len(self.winners):
-            return self.found
-        search.mark(self.found, LATE)
+    def settled(self, search: Search, lasts: Sequence[Refit | None]) -> tuple[Team, list[Refit]]:
+        """Return the machines that were fitted, their weights learned again where last fits tell more than trials."""
+        there = [i for i, done in enumerate(lasts) if done is not None]
+        winners, fitted = [self.winners[i] for i in there], [done for done in lasts if done is not None]
+        weights, found, response = self.weights[there], self.found, winners[0].response
+        if not isinstance(response, Classes) or len(there) == 1:
+            weights = weights / weights.sum() if weights.any() else np.full(len(there), 1.0 / len(there))
+        outputs, rows, anew = Team(found, winners, weights).outputs(fitted)
+        if anew and len(there) > 1:
+            weights = pruned(outputs, rows, response)
+        elif len(there) == len(self.winners) and np.all(weights > 0):
+            return self, fitted
+        order = [i for i in np.argsort(-weights * outputs.std(axis=(1, 2)), kind="stable") if weights[i] > 0]
+        winners, weights = [winners[i] for i in order], weights[order]
+        if found.trial.machine == "average":
+            search.mark(found, NO_HELP if len(there) == len(self.winners) else LATE)
+        members = [p.found for p in winners]
         for p in self.winners:
-            search.mark(p.found, MEMBER if p.found in there and len(there) > 1 else DONE)
-        if len(there) == 1:
-            return there[0]
-        weights, _ = self.weighted(lasts)
-        outputs = np.tensordot(weights, np.stack([np.asarray(found.held) for found in there]), axes=1)
-        judged = self.winners[0].response.judge(outputs, there[0].rung.held_out, there[0].rung.parts)
-        return search.add_average(there, weights, judged)
+            search.mark(p.found, MEMBER if p in winners and len(winners) > 1 else DONE)
+        if len(members) == 1:
+            weights, found = np.ones(1), members[0]
+        else:
+            held = np.tensordot(weights, np.stack([np.asarray(f.held) for f in members]), axes=1)
+            rung = members[0].rung
+            found = search.add_average(members, weights, response.judge(held, rung.held_out, rung.parts))
+        return Team(found, winners, weights), [fitted[i] for i in order]
 
     def note(self, lasts: Sequence[Refit | None]) -> str:
         """Say how the machines were fitted to all rows."""
@@ -56,59 +73,63 @@ class Team:
             return f"each of {len(notes)} machines to {notes[0]}"
         return "; ".join(f"“{name}”: {note}" for name, note in zip(names, notes, strict=True))
 
-    def weighted(self, lasts: Sequence[Refit | None]) -> tuple[Array, tuple[Member, ...]]:
-        """Return the weights of those that were fitted, and all of them but the first."""
-        weights = np.where([done is not None for done in lasts], self.weights, 0.0)
-        if not isinstance(self.winners[0].response, Classes) or np.count_nonzero(weights) == 1:
-            weights = weights / weights.sum()
-        members = [
-            Member(p.found.candidate.name, done.machine, p.scaling, done.model)
-            for p, done in zip(self.winners[1:], lasts[1:], strict=True)
-            if done is not None
-        ]
-        return weights[weights > 0], tuple(members)
+    def others(self, lasts: Sequence[Refit]) -> tuple[Member, ...]:
+        """Return all machines but the first."""
+        pairs = zip(self.winners[1:], lasts[1:], strict=True)
+        return tuple(Member(p.found.candidate.name, done.machine, p.scaling, done.model) for p, done in pairs)
 
-    def held(self, lasts: Sequence[Refit | None]) -> tuple[Array, Rows]:
-        """Return outputs for rows that the fits had not seen: of the last fits where all have them, else of trials."""
-        there = [(p, done) for p, done in zip(self.winners, lasts, strict=True) if done is not None]
-        weights, _ = self.weighted(lasts)
-        sets = [done.rows for _, done in there if done.held is not None and done.rows is not None]
-        common: Rows = reduce(np.intersect1d, sets) if len(sets) == len(there) else np.zeros(0, dtype=np.intp)
-        if not common.size or self.winners[0].found.rung.asked:  # splits that a user chose are more honest than others
-            outputs = [np.asarray(p.found.held) for p, _ in there]
-            return np.tensordot(weights, np.stack(outputs), axes=1), self.winners[0].found.rung.held_out
-        total = np.zeros(1)
-        for weight, (_, done) in zip(weights, there, strict=True):
-            assert done.held is not None
-            assert done.rows is not None
-            order = np.argsort(done.rows)
-            total = total + weight * done.held[order[np.searchsorted(done.rows[order], common)]]
-        return total, common
+    def outputs(self, lasts: Sequence[Refit]) -> tuple[Array, Rows, bool]:
+        """Return outputs (k, m, c) for rows not seen before, these rows, and whether they say more than trials.
+
+        They are of trials where splits are a user's, which are more honest than others, and where too few rows are new
+        to the kernels of the last fits as well.
+        """
+        rung, made = self.winners[0].found.rung, [(done.held, done.rows) for done in lasts]
+        common: Rows = reduce(np.intersect1d, [np.zeros(0, np.intp) if rows is None else rows for _, rows in made])
+        one = len(rung.splits) == 1
+        if one:
+            common = np.setdiff1d(common, rung.splits[0][0])
+        if rung.asked or common.size < max(LEAST_NEW * rung.held_out.size, 1.0):
+            return np.stack([np.asarray(p.found.held) for p in self.winners]), rung.held_out, False
+        found = []
+        for held, rows in ((np.asarray(held), np.asarray(rows)) for held, rows in made):
+            order = np.argsort(rows)
+            found.append(held[order[np.searchsorted(rows[order], common)]])
+        return np.stack(found), common, one
 
 
-def _best_together(offered: Sequence[Winner]) -> list[Winner]:
-    """The best alone, and those that count for most in an average of all."""
+def _best_together(offered: Sequence[Winner], *, both: bool) -> list[Winner]:
+    """The best alone, with ``both`` the best of the other kind, and those that count for most in an average of all."""
     average = averaged([p.found for p in offered], offered[0].response)
     others = [] if average is None else [offered[i] for i in average.members if i]
-    return [offered[0], *others][:MEMBERS]
+    kind = [p for p in offered if both and by_forest(p.found) is not by_forest(offered[0].found)][:1]
+    return list(dict.fromkeys([offered[0], *kind, *others]))[:MEMBERS]
 
 
 def chosen(search: Search, offered: Sequence[Winner], planner: Planner) -> Team:
-    """Choose between the best machine alone and an average of those that can be fitted in time."""
+    """Choose between the best machine alone and an average of those that can be fitted in time.
+
+    A forest has seen all rows, kernels in trials have not: where last fits have many more, these are compared.
+    """
     if len(offered) == 1:
         return Team(offered[0].found, offered, np.ones(1))
-    team = affordable(_best_together(offered), planner)
-    alone = Team(team[0].found, team[:1], np.ones(1))
+    many = planner.n >= MANY_MORE * offered[0].found.rung.learning
+    team = affordable(_best_together(offered, both=many), planner)
     average = averaged([p.found for p in team], offered[0].response)
     if average is None:
-        return alone
-    winners = [team[i] for i in average.members]
-    members = [p.found for p in winners]
+        return Team(team[0].found, team[:1], np.ones(1))
+    members = [team[i].found for i in average.members]
     linear = search.found[LINEAR]
     helps = average.helps and (linear.rung is not members[0].rung or beats(average.judged, linear.trial))
     found = search.add_average(members, average.weights, average.judged, DONE if helps else NO_HELP)
-    if not helps:
-        return alone
-    for member in members:
-        search.mark(member, MEMBER)
-    return Team(found, winners, average.weights)
+    order, weights = [0], np.eye(1, len(team))[0]
+    if helps:
+        order, weights = list(average.members), np.zeros(len(team))
+        weights[order] = average.weights
+        for member in members:
+            search.mark(member, MEMBER)
+    kinds = [by_forest(p.found) for p in team]
+    if many and len(set(kinds)) > 1 and all(p.tells for p in team[:2]):
+        order = list(dict.fromkeys([*order, kinds.index(True), kinds.index(False)]))
+        order.sort(key=lambda i: team[i].machine == LINEAR)  # which is quick: time that is short goes to kernels
+    return Team(found if helps else team[0].found, [team[i] for i in order], weights[order])
