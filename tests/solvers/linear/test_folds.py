@@ -78,12 +78,26 @@ def spied(monkeypatch):
 
     def spy(owner, method, name):
         own = getattr(owner, method)
-        monkeypatch.setattr(owner, method, lambda *args: used.add(name) or own(*args))
+        monkeypatch.setattr(owner, method, lambda *args: used.add(name(*args)) or own(*args))
 
-    spy(folds._Landmarks, "solve", "_Landmarks")
-    spy(folds._Factors, "solve", "_Factors")
-    spy(Folds, "_factorised", "_factorised")
+    spy(folds.Refinement, "refine", lambda problem, *_: problem.precondition.__qualname__.split(".")[0])
+    spy(Folds, "_factorised", lambda *_: "_factorised")
     return used
+
+
+def test_landmarks_allow_for_what_they_leave(monkeypatch):
+    """A ridge far below the smallest eigenvalue of K takes no more iterations than one of its size."""
+    for name, value in ({"DIRECT_ROWS": 0} | MEANS["landmarks"]).items():
+        monkeypatch.setattr(folds, name, value)
+    rows = np.random.default_rng(1).standard_normal((400, 6))
+    gram, taken, refine = Gram(RBF(0.6), rows), [], folds.Refinement.refine
+    monkeypatch.setattr(
+        folds.Refinement, "refine", lambda self, fast: refine(self, fast) or taken.append(self.iterations)
+    )
+    targets, weights = rows[:, :1] ** 2, np.repeat([[1.0, 1.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]], 100, axis=0)
+    for ridge in (1e-3, 0.3):
+        assert list(Folds(gram, gram.dense(), targets, weights, np.array([ridge]), 1e-6, 0).predictions())
+    assert taken[0] <= taken[1] + 12
 
 
 @pytest.mark.parametrize("at_once", [0, 1, 3])

@@ -26,6 +26,7 @@ from gramian.gram.operator import narrowed, units
 from gramian.progress import Clock, silent
 from gramian.resources import repeatable, run, spans
 from gramian.solvers.choice import DIRECT_RIDGE, DIRECT_ROWS, DIRECT_TOL
+from gramian.solvers.conjugate_gradients import Operator
 from gramian.solvers.linear.cholesky import solve
 from gramian.solvers.linear.pcg import Refinement, default_rank
 from gramian.solvers.linear.preconditioner import narrow_enough
@@ -36,16 +37,18 @@ EXACT = 1e-10
 """Relative residual of the inverse above which the parts are solved one by one."""
 ROWS_PER_ITERATION = 12
 """A factorisation (n³/3 operations) takes about as long as n / 12 iterations for one column of a large block."""
-ROWS_PER_SINGLE = 25
+ROWS_PER_SINGLE = 85
 """The same in single precision: from so many iterations of the smallest ridge, factorisations pay."""
-ROWS_PER_JOINED = 60
+ROWS_PER_JOINED = 120
 """The same for another ridge, once there are factorisations to share."""
 SPAN = 60.0
 """Ridges within this factor share a factorisation at their geometric mean; the condition number is then below √60."""
 SHARED = 60
 """Most iterations with a shared factorisation; more are due to rounding."""
-POWER = 10
-"""Steps of the power method for the norm of what landmarks leave."""
+LEFT = 200.0
+"""Landmarks end once what they leave of the trace is the smallest ridge times this; its norm is far below."""
+TRIAL = 12
+"""Iterations on a random vector that show the condition number."""
 LAPACK_ROWS = 8000
 """Rows up to which LAPACK factorises a part in single precision within a second, so that Ctrl-C can wait for it."""
 
@@ -102,44 +105,62 @@ class Folds:
         part, ridge, target = (index.ravel() for index in np.indices((f, g, k)))
         scale, unit = np.sqrt(self.weights)[:, part], units(self.Y)[target]
         exact, single = _Stored(self.K, self.gram.workers), _Stored(self.K.astype(np.float32), self.gram.workers)
-        B, X, residuals = scale * (self.Y[:, target] / unit), np.zeros((n, part.size)), np.full(part.size, np.inf)
+        B, values, residuals = scale * (self.Y[:, target] / unit), np.zeros((n, part.size)), np.full(part.size, np.inf)
         for parts, ridges, means, most in self._shares(single):
             (own,) = np.nonzero(np.isin(part, parts) & np.isin(ridge, ridges))
-            precondition = means(self, part[own], ridge[own]).solve
-            system = self.ridges[ridge[own]], scale[:, own], precondition, B[:, own], X[:, own]
+            precondition = means(part[own], ridge[own])
+            system = self.ridges[ridge[own]], scale[:, own], precondition, B[:, own], np.zeros((n, own.size))
             found = Refinement(exact, *system, self.tol, most, Clock(), silent)
             found.refine(single)
-            X[:, own], residuals[own] = found.X, found.residuals
-        values = (unit * (exact @ (scale * X))).reshape(n, f, g, k).transpose(2, 1, 0, 3)
+            values[:, own], residuals[own] = unit[own] * found.products, found.residuals
+        values = values.reshape(n, f, g, k).transpose(2, 1, 0, 3)
         for p, r in np.argwhere((residuals > self.tol).reshape(f, g, k).any(axis=2)):
             values[r, p] = self._factorised(p, float(self.ridges[r]))
         return list(values)
 
-    def _shares(self, single: _Stored) -> Iterator[tuple[Any, Any, Callable[..., Any], int]]:
+    def _shares(self, single: _Stored) -> Iterator[tuple[Any, Any, Callable[..., Operator], int]]:
         """Parts and ridges that share a preconditioner, the preconditioner, and the most iterations with it."""
         n, f = self.weights.shape
-        F = _landmarks(self)
+        landmarks = _Landmarks.of(self)
         at_once = min(int((self.gram.memory - self._bytes) // (4 * n * n)), f) if n <= LAPACK_ROWS else 0
-        rounds = self._rounds(single, F)
+        rounds = self._rounds(single, landmarks)
         hard = (rounds > n / ROWS_PER_JOINED) & (rounds.max() > n / ROWS_PER_SINGLE) & (at_once > 0)
         if not hard.all():
-            yield range(f), np.flatnonzero(~hard), partial(_Landmarks, F), max(n // ROWS_PER_ITERATION, 1)
-        del F
+            yield range(f), np.flatnonzero(~hard), landmarks.on, max(n // ROWS_PER_ITERATION, 1)
+        del landmarks
         left = np.flatnonzero(hard)[np.argsort(self.ridges[hard])]
         while left.size:
             near = self.ridges[left] <= SPAN * self.ridges[left[0]]
             for first in range(0, f, at_once):
-                yield range(first, min(first + at_once, f)), left[near], partial(_Factors, single.matrix), SHARED
+                yield range(first, min(first + at_once, f)), left[near], partial(_factors, single.matrix, self), SHARED
             left = left[~near]
 
-    def _rounds(self, single: _Stored, F: NDArray[Any]) -> Array:
-        """Iterations that each ridge needs with landmarks, by the condition number ``1 + ‖K - F Fᵀ‖ / μ``: → (g,)."""
-        v, norm = np.random.default_rng(0).standard_normal((len(F), 1)), 0.0
-        for _ in range(POWER):
-            v /= np.linalg.norm(v) or 1.0
-            v = single @ v - F @ (F.T @ v.astype(F.dtype))
-            norm = float(np.linalg.norm(v))
-        return np.asarray(np.sqrt(1 + norm * self.weights.max() / self.ridges) * np.log(2 / self.tol) / 2)
+    def _rounds(self, single: _Stored, landmarks: _Landmarks) -> Array:
+        """Iterations that each ridge needs with landmarks, by its condition number: → (g,).
+
+        The extreme eigenvalues are those of the tridiagonal matrix that conjugate gradients make on the first part,
+        with the smallest ridge and a random right-hand side.
+        """
+        scale, column, least = np.sqrt(self.weights[:, :1]), np.zeros(1, np.intp), int(np.argmin(self.ridges))
+        more, precondition = self.ridges - self.ridges[least], landmarks.on(column, np.array([least]))
+        R = scale * np.random.default_rng(0).standard_normal(scale.shape)
+        P = Z = precondition(R, column)
+        rho = float(np.vdot(R, Z))
+        lengths: list[float] = []
+        ratios: list[float] = []
+        while len(lengths) < TRIAL and rho > 0:
+            Q = scale * (single @ (scale * P)) + self.ridges[least] * P
+            lengths.append(rho / float(np.vdot(P, Q)))
+            R = R - lengths[-1] * Q
+            Z = precondition(R, column)
+            rho, old = float(np.vdot(R, Z)), rho
+            ratios.append(rho / old)
+            P = Z + ratios[-1] * P
+        steps, beyond = np.array(lengths), np.array(ratios)[:-1]
+        diagonal = 1.0 / steps + np.append(0.0, beyond / steps[:-1])
+        found = scipy.linalg.eigvalsh_tridiagonal(diagonal, np.sqrt(beyond) / steps[:-1])
+        smallest, largest = found[[0, -1]] * (landmarks.left + self.ridges[least])
+        return np.asarray(np.sqrt((largest + more) / (smallest + more)) * np.log(2 / self.tol) / 2)
 
     def _factorised(self, p: int, ridge: float) -> Array:
         """Predictions of one part, by Cholesky."""
@@ -209,12 +230,28 @@ class _Stored:
 
 @dataclass(frozen=True, eq=False)
 class _Landmarks:
-    """The preconditioner ``(S F Fᵀ S + μI)⁻¹`` of each column, by Woodbury; all parts share F."""
+    """The preconditioner ``(S F Fᵀ S + (δ + μ)I)⁻¹`` of each column, by Woodbury; all parts share F.
+
+    δ stands for what the landmarks leave, its mean on the diagonal. Without δ, a μ far below the smallest eigenvalue of
+    K would set the span of the landmarks and all other directions apart.
+    """
 
     factor: NDArray[Any]
+    left: float  # δ
     folds: Folds
-    part: NDArray[np.intp]
-    ridge: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, folds: Folds) -> _Landmarks:
+        """Choose landmarks, in single precision if its rounding is below the smallest ridge."""
+        most, least = float(folds.weights.max()), float(folds.ridges.min())
+        dtype = np.float32 if narrow_enough(folds.gram, np.full((1, 1), np.sqrt(most)), least) else np.float64
+        enough, seed = LEFT * least / (float(folds.K.trace()) * most), repeatable(folds.random_state)
+        found = rpcholesky(folds.gram, folds._rank, seed, tol=min(enough, 1.0), dtype=dtype)
+        return cls(found.factor, most * float(found.residual.mean()), folds)
+
+    def on(self, part: NDArray[np.intp], ridge: NDArray[np.intp]) -> Operator:
+        """The preconditioner of columns with these parts and ridges."""
+        return lambda R, columns: self.solve(R, part[columns], self.folds.ridges[ridge[columns]])
 
     @cached_property
     def scale(self) -> Array:
@@ -229,13 +266,14 @@ class _Landmarks:
         total, found = _outer(F, most), []
         for own in weights.T:
             (less,) = np.nonzero(own < most)
-            values, vectors = np.linalg.eigh(total - _outer(F[less], (most - own)[less]))
-            found.append((np.maximum(values, 0.0), vectors.astype(F.dtype, copy=False)))
+            core = (total - _outer(F[less], (most - own)[less])).astype(F.dtype, copy=False)
+            values, vectors = scipy.linalg.eigh(core, driver="evd", overwrite_a=True, check_finite=False)
+            found.append((np.maximum(values, 0.0), vectors))
         return found
 
-    def solve(self, R: Array, columns: NDArray[np.intp]) -> Array:
-        """Apply the preconditioner to the residuals of some columns: R (n, k)."""
-        F, part, ridges = self.factor, self.part[columns], self.folds.ridges[self.ridge[columns]]
+    def solve(self, R: Array, part: NDArray[np.intp], ridge: Array) -> Array:
+        """Apply the preconditioner to residuals, each with its part and ridge: R (n, k)."""
+        F, ridges = self.factor, self.left + ridge
         if not F.shape[1]:
             return R / ridges
         scale, workers = self.scale[:, part], self.folds.gram.workers
@@ -296,13 +334,8 @@ class _Factors:
         return Z
 
 
-def _landmarks(folds: Folds) -> NDArray[Any]:
-    """F with F Fᵀ near K, in single precision if its rounding is below the smallest ridge."""
-    scale, least = np.sqrt(folds.weights.max(keepdims=True)), float(folds.ridges.min())
-    dtype = np.float32 if narrow_enough(folds.gram, scale, least) else np.float64
-    enough = least / (float(folds.K.trace()) * float(scale[0, 0]) ** 2)
-    seed = repeatable(folds.random_state)
-    return rpcholesky(folds.gram, folds._rank, seed, tol=min(enough, 1.0), dtype=dtype).factor
+def _factors(K: NDArray[np.float32], folds: Folds, part: NDArray[np.intp], ridge: NDArray[np.intp]) -> Operator:
+    return _Factors(K, folds, part, ridge).solve
 
 
 def _outer(F: NDArray[Any], weights: Array) -> Array:

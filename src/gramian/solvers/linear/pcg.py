@@ -118,8 +118,10 @@ class Refinement:
     why: str = "stopped by rounding in float64; raise tol, or regularise more."
 
     def __post_init__(self) -> None:
-        self.R, self.residuals = self.B, np.full(self.B.shape[1], np.inf)
-        self._measure(self.X)
+        k = self.B.shape[1]
+        self.X, self.R, self.residuals = self.X.copy(), self.B.copy(), np.full(k, np.inf)
+        self.products = np.zeros_like(self.X)  # K S X
+        self._measure(self.X, np.arange(k))
 
     def at_an_end(self) -> bool:
         """Whether all columns have converged, or time or iterations have run out; records which."""
@@ -130,30 +132,36 @@ class Refinement:
     def refine(self, fast: Any) -> None:
         """Repeat cycles until the residuals are small enough or stall, or time or iterations run out."""
         while not self.at_an_end():
-            before = self.residuals
+            before = self.residuals.copy()
             todo = np.flatnonzero(before > self.tol)
             with one_blas_thread():  # a pool of BLAS threads would spin while our own threads work
                 step = self._cycle(fast, todo)
-            self._measure(self.X + step)
+            self._measure(self.X[:, todo] + step, todo)
             if np.any(self.residuals[todo] > GAIN * before[todo]):
                 return
 
+    def _scale(self, columns: Any) -> Array:
+        return self.scale if self.scale.shape[1] == 1 else self.scale[:, columns]
+
     def _times(self, K: Any, V: Array, columns: Any) -> Array:
-        scale = self.scale if self.scale.shape[1] == 1 else self.scale[:, columns]
+        scale = self._scale(columns)
         return scale * (K @ (scale * V)) + self.ridge[columns] * V
 
-    def _measure(self, X: Array) -> None:
-        """Accept the columns of X whose true residual decreased."""
-        R = self.B - self._times(self.exact, X, slice(None)) if np.any(X) else self.B
-        residuals = relative_residuals(R, self.B)
-        better = residuals < self.residuals
-        self.X, self.R = np.where(better, X, self.X), np.where(better, R, self.R)
-        self.residuals = np.where(better, residuals, self.residuals)
+    def _measure(self, X: Array, columns: NDArray[np.intp]) -> None:
+        """Accept those of some columns of X whose true residual decreased, and keep K S X."""
+        scale = self._scale(columns)
+        products = self.exact @ (scale * X) if np.any(X) else np.zeros_like(X)
+        R = self.B[:, columns] - scale * products - self.ridge[columns] * X
+        residuals = relative_residuals(R, self.B[:, columns])
+        better = residuals < self.residuals[columns]
+        for old, new in ((self.X, X), (self.R, R), (self.products, products)):
+            old[:, columns[better]] = new[:, better]
+        self.residuals[columns[better]] = residuals[better]
         self.tick(self.iterations, residual=float(self.residuals.max(initial=0.0)))
 
     def _cycle(self, fast: Any, columns: NDArray[np.intp]) -> Array:
         """Preconditioned conjugate gradients for A d = r, independently for each column."""
-        step, R = np.zeros_like(self.X), self.R[:, columns]
+        R = self.R[:, columns]
         sizes = np.linalg.norm(self.B[:, columns], axis=0)
         goal = np.maximum(MARGIN * self.tol * sizes, DROP * np.linalg.norm(R, axis=0))
 
@@ -163,7 +171,7 @@ class Refinement:
             return self._times(fast, P, columns[some])
 
         double = fast.dtype == np.float64
-        step[:, columns] = conjugate_gradients(
+        return conjugate_gradients(
             R,
             times,
             lambda V, some: self.precondition(V, columns[some]),
@@ -172,4 +180,3 @@ class Refinement:
             patience=np.inf if double else PATIENCE,
             rounding=self.rounding if double else np.inf,
         )
-        return step
