@@ -292,6 +292,20 @@ def test_components_that_leave_out_a_larger_one_are_not_confirmed(center):
     assert "is missing" in verify(model, X).message
 
 
+def test_answers_to_another_question_are_not_confirmed():
+    ridge = KernelRidge(10.0, kernel="rbf").fit(X, NUMBERS)
+    assert "not the alpha" in verify(ridge.set_params(alpha=0.1), X, NUMBERS).message
+    machine = SVR().fit(X, NUMBERS)
+    machine.certificate_ = ridge.certificate_
+    assert "not the certificate of any" in verify(machine, X, NUMBERS).message
+
+
+def test_a_process_by_conjugate_gradients_is_confirmed_to_its_tolerance():
+    model = GaussianProcessRegressor(RBF(0.5), alpha=1e-3, optimizer=None, solver="pcg", tol=1e-3).fit(X, NUMBERS)
+    assert model.certificate_.converged
+    assert verify(model, X, NUMBERS).converged
+
+
 def test_pegasos_far_from_its_optimum_is_not_confirmed():
     assert not spoil(PegasosClassifier(lam=0.1, random_state=0), TWO, "dual_coef_", lambda a: 2.0 * a).converged
 

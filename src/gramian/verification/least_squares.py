@@ -36,6 +36,8 @@ def ridge(model: Any, data: Data) -> Certificate:
             K = root * np.asarray(K, dtype=np.float64) * root.T
             R, B, lost = K @ R, K @ B, np.abs(K).sum(axis=1, keepdims=True) * np.max(lost)
     faults, b = [], np.zeros(1)
+    if not (isinstance(model.alpha, str) or hasattr(model, "loo_path_")) and np.any(alpha != np.asarray(model.alpha)):
+        faults.append("alpha_ is not the alpha of the model")
     if getattr(model, "fit_intercept", False):
         b = np.atleast_1d(model.intercept_)
         R = R - root * b

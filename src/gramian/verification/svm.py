@@ -265,5 +265,7 @@ def _worst(model: Any, data: Data, shown: Shown, unlike: list[str], programs: li
         each.append(found(model, claim.kind, faults, **values))
     if all(c.converged for c in each):
         # All pairs are exact to rounding: report the one that the model reports.
-        return each[said.index(model.certificate_)]
+        if model.certificate_ in said:
+            return each[said.index(model.certificate_)]
+        return found(model, each[0].kind, ["certificate_ is not the certificate of any of its problems"])
     return max(each, key=lambda c: (not c.converged, c.figure))
