@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,11 +26,13 @@ from gramian.estimators.base import (
     kernel_tags,
     refuse_blocks,
     refuse_device,
+    restored_on_failure,
     row_weights,
     validated,
     warn_unless_converged,
 )
 from gramian.estimators.svm.expansion import SupportVectorExpansion, Vector, small
+from gramian.features.base import parameters_checked
 from gramian.gram import Gram
 from gramian.gram.operator import wide
 from gramian.kernels import Callable, Dot, Kernel, Precomputed, Radial, resolve
@@ -300,6 +302,10 @@ class SupportVectorMachine(SupportVectorExpansion):
 
     _along: ClassVar[tuple[str, ...]]
     """Parameters along which fits share their set-up and can be warm-started from each other."""
+    _set_up: ClassVar[Any]
+    """Validate the data, and prepare what fits share that differ only in ``_along``."""
+    _learn: ClassVar[Any]
+    """Solve the problem and set the fitted attributes; return where to start if C grows by a factor."""
     _over_blocks: ClassVar[str]
     """The estimator to use instead for rows that come in blocks, as named in the error."""
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -315,6 +321,29 @@ class SupportVectorMachine(SupportVectorExpansion):
         tags = kernel_tags(super().__sklearn_tags__(), self.kernel)
         tags.input_tags.sparse &= not is_precomputed(self.kernel)
         return tags
+
+    @parameters_checked
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the machine.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d), or (n, n) for ``kernel="precomputed"``
+            Training rows.
+        y : array-like of shape (n,)
+            Targets, or class labels of any type; ``OneClassSVM`` ignores it.
+        sample_weight : array-like of shape (n,) or None, default=None
+            Multiplies C row by row; zero removes a row, a whole number repeats it. A negative one removes the row too,
+            as in scikit-learn, with a warning.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        with restored_on_failure(self):
+            self._learn(self._set_up(X, y, sample_weight))
+        return self
 
     def _validated(self, X: Any, y: Any = NO_TARGET, **options: Any) -> Any:
         """Validate the rows of a fit, and y if given."""

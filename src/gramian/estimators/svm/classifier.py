@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations, pairwise
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +17,12 @@ from sklearn.utils._param_validation import Hidden, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 
 from gramian.certificates import Certificate
-from gramian.estimators.base import NYSTROEM, class_weights, restored_on_failure, row_weights, validated
+from gramian.estimators.base import NYSTROEM, class_weights, row_weights, validated
 from gramian.estimators.docstrings import documented
 from gramian.estimators.duality import FittedTo, HardMargin, Program
 from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, Training, kinds
 from gramian.estimators.svm.expansion import Vector
 from gramian.estimators.svm.one_vs_one import FOLDS, OneVsOne, fit_sigmoid, stratified_folds
-from gramian.features.base import parameters_checked
 from gramian.losses import Hinge
 from gramian.progress import Clock, progress, silent
 from gramian.resources import random_of, run
@@ -301,29 +300,6 @@ class Classifier(OneVsOne):
     def _no_margin(self, machine: Pair, pairs: Pairs, a: Any, b: Any) -> str:
         """The error message if w = 0 for classes a and b."""
         raise NotImplementedError
-
-    @parameters_checked
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the machine.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n, d), or (n, n) for ``kernel="precomputed"``
-            Training rows.
-        y : array-like of shape (n,)
-            Class labels of any type.
-        sample_weight : array-like of shape (n,) or None, default=None
-            Multiplies C row by row; zero removes a row, a whole number repeats it. A negative one removes the row too,
-            as in scikit-learn, with a warning.
-
-        Returns
-        -------
-        self
-            The fitted estimator.
-        """
-        with restored_on_failure(self):
-            self._learn(self._set_up(X, y, sample_weight))
-        return self
 
     def _set_up(self, X: Any, y: Any, sample_weight: Any) -> Pairs:
         """Validate, order the rows by class, and make the row caches."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +17,11 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from gramian.data.blocks import by_blocks
-from gramian.estimators.base import NYSTROEM, restored_on_failure, row_weights, validated
+from gramian.estimators.base import NYSTROEM, row_weights, validated
 from gramian.estimators.docstrings import documented
 from gramian.estimators.duality import Array, Below, FittedTo, HardTube, Program
 from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, Training, kinds
 from gramian.estimators.svm.expansion import Vector, dense
-from gramian.features.base import parameters_checked
 from gramian.losses import EpsilonInsensitive
 from gramian.progress import Clock, progress
 from gramian.solvers.svm import tasks as svm_tasks
@@ -127,29 +126,6 @@ class _Regressor(RegressorMixin, _Single):
     """
 
     _over_blocks = f"KernelMachineRegressor('epsilon_insensitive', lam=1/(n C), {NYSTROEM})"
-
-    @parameters_checked
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the machine.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n, d), or (n, n) for ``kernel="precomputed"``
-            Training rows.
-        y : array-like of shape (n,)
-            Targets.
-        sample_weight : array-like of shape (n,) or None, default=None
-            Multiplies C row by row; zero removes a row, a whole number repeats it. A negative one removes the row too,
-            as in scikit-learn, with a warning.
-
-        Returns
-        -------
-        self
-            The fitted estimator.
-        """
-        with restored_on_failure(self):
-            self._learn(self._set_up(X, y, sample_weight))
-        return self
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, Vector]:
         X, y = self._validated(X, y, y_numeric=True)
@@ -351,29 +327,6 @@ class OneClassSVM(OutlierMixin, _Single):
         **SupportVectorMachine._parameter_constraints,
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
     }
-
-    @parameters_checked
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Find the region.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n, d), or (n, n) for ``kernel="precomputed"``
-            Training rows.
-        y : ignored
-            Present for scikit-learn pipelines.
-        sample_weight : array-like of shape (n,) or None, default=None
-            How often each row counts; zero removes a row, and so does a negative number, as in scikit-learn, with a
-            warning.
-
-        Returns
-        -------
-        self
-            The fitted estimator.
-        """
-        with restored_on_failure(self):
-            self._learn(self._set_up(X, y, sample_weight))
-        return self
 
     def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
         X = self._validated(X)
