@@ -12,7 +12,7 @@ from gramian.data import Blocks, connect
 from gramian.data.blocks import as_blocks, is_blocks
 from gramian.data.checkpoint import Checkpoint
 from gramian.data.loaders import BlockError
-from gramian.data.passes import Passes, Sums, Threads, Tree, plus, row_keys, threshold
+from gramian.data.passes import Passes, Sums, ThreadExecutor, Tree, plus, row_keys, threshold
 from gramian.data.tables import TableError
 
 pa = pytest.importorskip("pyarrow")
@@ -335,7 +335,7 @@ def test_a_checkpoint_goes_on_where_it_was_and_to_the_same_bits(data, tmp_path):
 
 
 def _fingerprint(blocks, shared):
-    return Passes(blocks, Threads(1), Checkpoint(blocks.checkpoint))._fingerprint(failing, shared)
+    return Passes(blocks, ThreadExecutor(1), Checkpoint(blocks.checkpoint))._fingerprint(failing, shared)
 
 
 def test_a_checkpoint_of_another_problem_is_refused(data, tmp_path):
@@ -365,7 +365,7 @@ def test_progress_is_told_in_rows(data):
     X, y, w = data
     told = []
     blocks = Blocks(X, y, w, rows=100)
-    Passes(blocks, Threads(2), None, lambda done, **figures: told.append((done, *figures))).sum(sums)
+    Passes(blocks, ThreadExecutor(2), None, lambda done, **figures: told.append((done, *figures))).sum(sums)
     assert told[-1] == (1000, "rows/s", "seconds left")
     assert len(told) == 10
 

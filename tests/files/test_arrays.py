@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gramian.files.arrays import Packed, Unpacked
-from gramian.files.codec import Decoder, Encoder
+from gramian.files.codec import ModelDecoder, ModelEncoder
 
 BASE = np.arange(12.0).reshape(4, 3)
 ARRAYS: dict[str, Any] = {
@@ -42,11 +42,11 @@ ARRAYS: dict[str, Any] = {
 
 def through(value: Any) -> Any:
     """Encode, through JSON and safetensors bytes, and decode."""
-    encoder = Encoder()
+    encoder = ModelEncoder()
     state = json.loads(json.dumps(encoder.encode(value, "model.x")))
     tensors = {name: a.copy() for name, a in safetensors.load(safetensors.save(encoder.arrays.tensors)).items()}
     entries = json.loads(json.dumps(encoder.arrays.entries))
-    return Decoder(Unpacked(entries, tensors.__getitem__)).decode(state)
+    return ModelDecoder(Unpacked(entries, tensors.__getitem__)).decode(state)
 
 
 @pytest.mark.parametrize("name", ARRAYS)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gramian import SVC, KernelRidge
-from gramian.gram.prepared import WHOLE, Columns, columns_of
+from gramian.gram.prepared import WHOLE, PreparedColumns, columns_of
 from gramian.kernels import RBF, Constant, Laplace, Linear, Matern, Periodic, Polynomial, RationalQuadratic, White
 
 RNG = np.random.default_rng(0)
@@ -24,29 +24,29 @@ TOGETHER = [Laplace(1.0), Periodic(1.0, 2.0), RBF(1.0).on(0, 2), RBF(1.0).normal
 
 @pytest.mark.parametrize("kernel", APART, ids=str)
 def test_rows_prepared_apart_give_the_kernel(kernel):
-    columns = Columns(kernel, Y, None, None)
+    columns = PreparedColumns(kernel, Y, None, None)
     for _ in range(2):  # the second time with what was kept
         np.testing.assert_allclose(columns.tile(X), kernel(X, Y), rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("kernel", TOGETHER, ids=str)
 def test_other_kernels_look_at_both_sides(kernel):
-    columns = Columns(kernel, Y, None, None)
+    columns = PreparedColumns(kernel, Y, None, None)
     assert columns.tile(X) is None
     np.testing.assert_allclose(columns.times(X, np.ones(25)), kernel(X, Y).sum(axis=1), rtol=1e-12)
 
 
 def test_rows_far_away_are_measured_by_differences():
-    columns, far = Columns(RBF(1.0), Y, None, None), X + 1e6
+    columns, far = PreparedColumns(RBF(1.0), Y, None, None), X + 1e6
     assert columns.tile(far) is None
     np.testing.assert_array_equal(columns.times(far, np.ones(25)), np.zeros(3))
 
 
 def test_many_rows_a_limit_or_narrow_numbers_go_by_tiles():
-    assert Columns(RBF(1.0), Y, None, None).tile(np.zeros((WHOLE // 25 + 1, 4))) is None
-    assert Columns(RBF(1.0), Y, "1MB", None).tile(X) is None
-    assert Columns(RBF(1.0), Y.astype(np.float32), None, None).tile(X) is None
-    assert Columns(RBF(1.0), Y, None, None).tile(X.astype(np.float32)) is None
+    assert PreparedColumns(RBF(1.0), Y, None, None).tile(np.zeros((WHOLE // 25 + 1, 4))) is None
+    assert PreparedColumns(RBF(1.0), Y, "1MB", None).tile(X) is None
+    assert PreparedColumns(RBF(1.0), Y.astype(np.float32), None, None).tile(X) is None
+    assert PreparedColumns(RBF(1.0), Y, None, None).tile(X.astype(np.float32)) is None
 
 
 def test_a_new_fit_has_new_columns():

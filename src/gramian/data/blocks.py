@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gramian.data.checkpoint import Checkpoint
 from gramian.data.loaders import Mapped, Opened, is_dask, opened
-from gramian.data.passes import Executor, Item, Need, Part, Passes, Threads
+from gramian.data.passes import Executor, Item, Need, Part, Passes, ThreadExecutor
 from gramian.data.tensors import with_tensors
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ def executor_for(client: Any, n_jobs: int | None) -> Executor:
     """Return the executor: the given client, the active one, or threads."""
     client = active_client() if client is None else client
     if client is None or client is False:
-        return Threads(n_jobs)
+        return ThreadExecutor(n_jobs)
     from gramian.data.cluster import Cluster
 
     return Cluster(client)

@@ -224,7 +224,7 @@ def work(task: Task, shared: Any, item: Item, need: Need, stop: threading.Event 
         return task(shared, parts())
 
 
-class Threads(Executor):
+class ThreadExecutor(Executor):
     """Threads of this process, with one BLAS thread each."""
 
     workers = 1
@@ -442,7 +442,7 @@ class Held:
         self, *, n_jobs: int | None = None, verbose: int | bool = False, label: str = "rows"
     ) -> AbstractContextManager[Passes]:
         """Open passes over the rows in a ``with`` block; features are forgotten at its end."""
-        return _HeldPasses(self, Threads(n_jobs)).running(verbose, label)
+        return _HeldPasses(self, ThreadExecutor(n_jobs)).running(verbose, label)
 
 
 @dataclass(frozen=True, eq=False)

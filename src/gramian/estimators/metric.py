@@ -22,7 +22,7 @@ from gramian.kernels import Kernel, Matern
 from gramian.kernels.tunable import Nested
 from gramian.progress import Clock, Tick, progress
 from gramian.resources import random_of
-from gramian.solvers.gp.metric_learning import Climb, MetricEvidence, Prior, agop_round, climb, moved, root
+from gramian.solvers.gp.metric_learning import MapFit, MetricEvidence, Prior, agop_round, climb, moved, root
 from gramian.warning import warn
 
 Array = NDArray[np.float64]
@@ -245,7 +245,7 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         counted: Any = {"iterations": self.n_iter_, "seconds": clock.seconds}
         self.certificate_ = certify(kind, figure, tol, why, **counted, primal=best.value)
 
-    def _start(self, evidence: MetricEvidence, clock: Clock, tick: Tick) -> Climb:
+    def _start(self, evidence: MetricEvidence, clock: Clock, tick: Tick) -> MapFit:
         """Fit one lengthscale, then one per input; for a lower rank, keep the directions in which f varies most."""
         d = evidence.X.shape[1]
         options: Any = {"max_iter": VARIANCE_STEPS, "clock": clock, "tick": tick}
@@ -257,7 +257,7 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         L = axes @ root(axes.T @ np.diag(np.diagonal(each.prior.L) ** 2) @ axes, 1.0, None)
         return climb(evidence, Prior(L, each.prior.amplitude), "scale", **options)
 
-    def _run(self, evidence: MetricEvidence, start: Climb, clock: Clock, tick: Tick) -> Climb:
+    def _run(self, evidence: MetricEvidence, start: MapFit, clock: Clock, tick: Tick) -> MapFit:
         """One run of the method; sets ``moves_`` and ``n_iter_``."""
         options: Any = {"clock": clock, "tick": tick}
         self.__dict__.pop("moves_", None)
@@ -276,14 +276,14 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         self.moves_, self.n_iter_ = np.array(moves), len(moves)
         return found
 
-    def _restarted(self, evidence: MetricEvidence, start: Climb, best: Climb, clock: Clock, tick: Tick) -> Climb:
+    def _restarted(self, evidence: MetricEvidence, start: MapFit, best: MapFit, clock: Clock, tick: Tick) -> MapFit:
         """The best of the first run and of the restarts from random changes of its initial map."""
         rng = random_of(self.random_state)
         first, kept, apart = best, {n: getattr(self, n) for n in ("moves_", "n_iter_") if hasattr(self, n)}, []
         for _ in range(self.n_restarts):
             L = start.prior.L
             change = np.eye(len(L)) + PERTURBATION * rng.standard_normal((len(L), len(L))) / np.sqrt(len(L))
-            there = Climb(Prior(change @ L, start.prior.amplitude, start.prior.noise), start.value, 0.0, 0)
+            there = MapFit(Prior(change @ L, start.prior.amplitude, start.prior.noise), start.value, 0.0, 0)
             again = self._run(evidence, there, clock, tick)
             apart.append(moved(first.prior.L, again.prior.L))
             if again.value > best.value:
@@ -298,7 +298,7 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             )
         return best
 
-    def _keep(self, best: Climb, base: Kernel, varies: NDArray[np.bool_]) -> None:
+    def _keep(self, best: MapFit, base: Kernel, varies: NDArray[np.bool_]) -> None:
         self.L_ = np.where(varies[:, None], best.prior.L / self.scale_[:, None], 0.0)
         self.metric_ = self.L_ @ self.L_.T
         self.kernel_ = Prior(self.L_, best.prior.amplitude).kernel(base)

@@ -47,7 +47,7 @@ from gramian.kernels.resolve import holds_objects, is_precomputed, resolve_gamma
 from gramian.progress import Clock, Tick, progress, silent
 from gramian.resources import memory_budget, random_of, repeatable, spans
 from gramian.solvers.spectral.components import by_features, by_gram
-from gramian.solvers.spectral.eigen import Request, Rounding, Spectrum
+from gramian.solvers.spectral.eigen import Eigenpairs, Request, Rounding
 from gramian.solvers.spectral.preimage import fixed_point
 from gramian.warning import warn
 
@@ -263,7 +263,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
             self._refuse_negative(spectrum)
         self._keep(spectrum if means is None else replace(spectrum, means=means), kernel, X)
 
-    def _refuse_negative(self, spectrum: Spectrum) -> None:
+    def _refuse_negative(self, spectrum: Eigenpairs) -> None:
         """Raise if the user's Gram matrix has a negative eigenvalue among those requested, as scikit-learn does."""
         # With "randomized", as in scikit-learn, the eigenvalues of largest modulus are requested.
         by_size = np.count_nonzero(np.abs(spectrum.values) > -spectrum.smallest) < spectrum.values.size
@@ -304,7 +304,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
         if not held:
             del self.X_fit_, self.eigenvectors_
 
-    def _keep(self, spectrum: Spectrum, kernel: Kernel, X: Any, deciding_rows: NDArray[Any] | None = None) -> None:
+    def _keep(self, spectrum: Eigenpairs, kernel: Kernel, X: Any, deciding_rows: NDArray[Any] | None = None) -> None:
         """Store the components, with signs such that the largest entry among ``deciding_rows`` is positive."""
         forget(self)
         self.gamma_ = 1.0 / self.n_features_in_ if self.gamma is None else self.gamma
@@ -338,7 +338,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
             expansion -= expansion.mean(axis=0)
         return expansion
 
-    def _warn_if_indefinite(self, spectrum: Spectrum) -> None:
+    def _warn_if_indefinite(self, spectrum: Eigenpairs) -> None:
         largest = float(spectrum.values.max(initial=0.0))
         if spectrum.smallest < -NEGATIVE * max(largest, -spectrum.smallest):
             warn(

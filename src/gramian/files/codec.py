@@ -55,7 +55,7 @@ _BITS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 
 
 @dataclass
-class Encoder:
+class ModelEncoder:
     """Turns values into plain JSON values and collects arrays."""
 
     arrays: Packed = field(default_factory=Packed)
@@ -131,7 +131,7 @@ class Encoder:
 
 
 @dataclass
-class Decoder:
+class ModelDecoder:
     """Turns plain JSON values into a model."""
 
     arrays: Unpacked
@@ -226,21 +226,21 @@ class Decoder:
         return {name: self.decode(value, depth) for name, value in _of(dict, values, "the state of an object").items()}
 
 
-_Write = Callable[[Encoder, Any, str, int], Any]
-_Read = Callable[[Decoder, dict[str, Any], int], Any]
+_Write = Callable[[ModelEncoder, Any, str, int], Any]
+_Read = Callable[[ModelDecoder, dict[str, Any], int], Any]
 _WORDS: list[tuple[Any, _Write, dict[tuple[str, ...], _Read]]] = [
-    (np.generic, Encoder._scalar, {("scalar",): Decoder._scalar}),
-    (float, Encoder._float, {("float",): Decoder._float}),
-    (_ROWS, Encoder._array, {("array",): Decoder._array, ("array", "column"): Decoder._column}),
-    ((), Encoder._array, {("objects", "shape"): Decoder._objects}),
-    (list, Encoder._list, {}),
-    (tuple, Encoder._tuple, {("tuple",): Decoder._tuple}),
-    (range, Encoder._range, {("range",): Decoder._range}),
-    (dict, Encoder._dict, {("dict",): Decoder._dict}),
-    (Kernel, Encoder._kernel, {("kernel",): Decoder._kernel}),
-    ((np.random.RandomState, np.random.Generator), Encoder._random, {("random", "state"): Decoder._random}),
-    (object, Encoder._object, {("object", "parameters", "fitted"): Decoder._estimator}),
-    ((), Encoder._object, {("object", "fields"): Decoder._object}),
+    (np.generic, ModelEncoder._scalar, {("scalar",): ModelDecoder._scalar}),
+    (float, ModelEncoder._float, {("float",): ModelDecoder._float}),
+    (_ROWS, ModelEncoder._array, {("array",): ModelDecoder._array, ("array", "column"): ModelDecoder._column}),
+    ((), ModelEncoder._array, {("objects", "shape"): ModelDecoder._objects}),
+    (list, ModelEncoder._list, {}),
+    (tuple, ModelEncoder._tuple, {("tuple",): ModelDecoder._tuple}),
+    (range, ModelEncoder._range, {("range",): ModelDecoder._range}),
+    (dict, ModelEncoder._dict, {("dict",): ModelDecoder._dict}),
+    (Kernel, ModelEncoder._kernel, {("kernel",): ModelDecoder._kernel}),
+    ((np.random.RandomState, np.random.Generator), ModelEncoder._random, {("random", "state"): ModelDecoder._random}),
+    (object, ModelEncoder._object, {("object", "parameters", "fitted"): ModelDecoder._estimator}),
+    ((), ModelEncoder._object, {("object", "fields"): ModelDecoder._object}),
 ]
 """Types of values, how to write them, and how to read values with these keys."""
 _READERS = {frozenset(keys): read for _, _, readers in _WORDS for keys, read in readers.items()}

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian.certificates import Certificate
 from gramian.files.arrays import Unpacked
-from gramian.files.codec import Decoder
+from gramian.files.codec import ModelDecoder
 from gramian.files.folder import Folder, ModelFileError
 from gramian.kernels import from_dict
 
@@ -63,7 +63,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     """
     with _reading(path, "the file does not describe a model") as folder:
         arrays = Unpacked(folder.entries, folder.fetch)
-        model = Decoder(arrays).decode(folder.document["model"])
+        model = ModelDecoder(arrays).decode(folder.document["model"])
         if unused := arrays.unused() | folder.unused():
             raise ModelFileError(f"the array {min(unused)!r:.80} is not used by the model.")
         check_is_fitted(model)
@@ -115,7 +115,7 @@ def _contents(folder: Folder) -> Contents:
     fitted = model["fitted"]
     inner = fitted.get("best_", {}).get("fitted", {})  # the winner of an automatic estimator
     kernel = next((held[k] for held in (fitted, inner) for k in ("kernel_", "_kernel") if k in held), None)
-    certificate = Decoder(Unpacked(folder.entries, folder.fetch)).decode(fitted.get("certificate_"))
+    certificate = ModelDecoder(Unpacked(folder.entries, folder.fetch)).decode(fitted.get("certificate_"))
     return Contents(
         path=str(folder.path),
         model=str(model["object"]),

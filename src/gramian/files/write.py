@@ -23,7 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramian import __version__
 from gramian.data.output import remove_unfinished, unfinished
 from gramian.files.arrays import Unpacked
-from gramian.files.codec import Decoder, Encoder
+from gramian.files.codec import ModelDecoder, ModelEncoder
 from gramian.files.folder import ARRAYS, FORMAT, MANIFEST, VERSION, ModelFileError, holds_model, read_manifest
 from gramian.kernels.points import is_sparse
 
@@ -85,7 +85,7 @@ def check_folder(folder: Path) -> None:
 
 
 def _document(model: Any, data: Mapping[str, Any] | None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    encoder = Encoder()
+    encoder = ModelEncoder()
     state = encoder.encode(model)
     if not isinstance(model, BaseEstimator):
         raise TypeError(f"expected a fitted estimator of gramian, got {model!r:.80}; only those can be saved.")
@@ -95,7 +95,7 @@ def _document(model: Any, data: Mapping[str, Any] | None) -> tuple[dict[str, Any
         name = type(model).__name__
         raise NotFittedError(f"this {name} is not fitted, so there is nothing to save; fit it first.") from None
     try:  # a model that cannot be loaded must not be saved
-        Decoder(Unpacked(encoder.arrays.entries, encoder.arrays.tensors.__getitem__)).decode(state)
+        ModelDecoder(Unpacked(encoder.arrays.entries, encoder.arrays.tensors.__getitem__)).decode(state)
     except (TypeError, ValueError) as error:
         raise TypeError(f"the model cannot be saved, since it could not be loaded again: {error}") from error
     try:

@@ -25,7 +25,7 @@ STREAMED = 2**20
 """Rows that are on a GPU at a time."""
 
 
-class Columns:
+class PreparedColumns:
     """K(·, Y) for one kernel and Y; Y is prepared when it is first needed, and kept."""
 
     def __init__(
@@ -88,6 +88,6 @@ def kept(owner: Any, make: Callable[..., Made], *given: Any) -> Made:
     return made
 
 
-def columns_of(owner: Any, kernel: Kernel, Y: Any) -> Columns:
+def columns_of(owner: Any, kernel: Kernel, Y: Any) -> PreparedColumns:
     """Return the columns of a fitted estimator."""
-    return kept(owner, Columns, kernel, Y, owner.memory, owner.n_jobs, getattr(owner, "device", None))
+    return kept(owner, PreparedColumns, kernel, Y, owner.memory, owner.n_jobs, getattr(owner, "device", None))

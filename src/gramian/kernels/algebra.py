@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gramian.kernels import objects, points
 from gramian.kernels.base import Kernel, kernel
 from gramian.kernels.points import Array, Points, namespace
-from gramian.kernels.spectral import Mixture, parts
+from gramian.kernels.spectral import SpectralMixture, parts
 from gramian.kernels.tunable import FREE, Bounds
 
 Values = Callable[[int], Array]
@@ -160,7 +160,7 @@ class Sum(Compound):
     def _density(self, W: NDArray[np.float64]) -> NDArray[np.float64]:
         return self.left._density(W) + self.right._density(W)
 
-    def _spectral(self, d: int) -> Mixture:
+    def _spectral(self, d: int) -> SpectralMixture:
         return self.left._spectral(d) + self.right._spectral(d)
 
     def __repr__(self) -> str:
@@ -198,7 +198,7 @@ class Product(Compound):
         # The spectral measure of a product is the convolution of the two, so draws add.
         return self.left.frequencies(d, size, rng) + self.right.frequencies(d, size, rng)
 
-    def _spectral(self, d: int) -> Mixture:
+    def _spectral(self, d: int) -> SpectralMixture:
         return self.left._spectral(d) * self.right._spectral(d)
 
     def __repr__(self) -> str:
@@ -250,7 +250,7 @@ class Scaled(Pointwise):
     def _density(self, W: NDArray[np.float64]) -> NDArray[np.float64]:
         return self.factor * self.kernel._density(W)
 
-    def _spectral(self, d: int) -> Mixture:
+    def _spectral(self, d: int) -> SpectralMixture:
         return self.kernel._spectral(d) * self.factor
 
     def __repr__(self) -> str:
@@ -312,7 +312,7 @@ class White(Anywhere):
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
         return points.store(points.full(A, 0.0, len(B)), out)
 
-    def _spectral(self, d: int) -> Mixture:
+    def _spectral(self, d: int) -> SpectralMixture:
         raise TypeError("white noise is not continuous, so there is no spectral measure")
 
     def _derivatives(self, A: Points, B: Points, W: Array) -> dict[str, Any]:
@@ -352,7 +352,7 @@ class Constant(Anywhere):
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         return np.zeros((size, d))
 
-    def _spectral(self, d: int) -> Mixture:
+    def _spectral(self, d: int) -> SpectralMixture:
         return parts(self.value, d)
 
     @property

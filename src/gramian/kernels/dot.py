@@ -106,7 +106,7 @@ class Linear(Dot):
         return points.namespace(u).ones_like(u)
 
 
-class Monomials(NamedTuple):
+class MonomialWeights(NamedTuple):
     """The monomials of a polynomial kernel."""
 
     exponents: NDArray[np.intp]
@@ -164,7 +164,7 @@ class Polynomial(Dot):
         outer = points.multiply(points.power(self._base(points.copy(u)), self.degree - 1), float(self.degree))
         return {"scale": outer * u * self.scale, "offset": outer * self.offset}
 
-    def monomial_weights(self, d: int) -> Monomials:
+    def monomial_weights(self, d: int) -> MonomialWeights:
         """Return the explicit features: every monomial of degree <= ``degree`` in d inputs, with its weight.
 
         Parameters
@@ -193,7 +193,7 @@ class Polynomial(Dot):
         powers = powers if self.offset > 0 else powers[powers[:, 0] == 0]
         multinomials = math.factorial(k) / special.factorial(powers).prod(axis=1)
         squares = multinomials * self.offset ** powers[:, 0] * self.scale ** (k - powers[:, 0])
-        return Monomials(powers[:, 1:], np.sqrt(squares))
+        return MonomialWeights(powers[:, 1:], np.sqrt(squares))
 
 
 @kernel

@@ -17,7 +17,7 @@ from gramian.kernels.geometry import mean_similarities
 from gramian.kernels.objects import Precomputed
 from gramian.kernels.points import Array, Points
 from gramian.kernels.pointwise import Exp
-from gramian.kernels.spectral import Mixture
+from gramian.kernels.spectral import SpectralMixture
 
 
 class Normalizing(Compound):
@@ -105,7 +105,7 @@ class Normalized(Normalizing):
     def _density(self, W: NDArray[np.float64]) -> NDArray[np.float64]:
         return self.kernel._density(W) / self.kernel.amplitude
 
-    def _spectral(self, d: int) -> Mixture:
+    def _spectral(self, d: int) -> SpectralMixture:
         return self.kernel._spectral(d) * (1.0 / self.kernel.amplitude)
 
     @property
@@ -299,7 +299,7 @@ class Composed(Compound):
     def _apply(self, k: Array) -> Array:
         return k
 
-    def _spectral(self, d: int) -> Mixture:
+    def _spectral(self, d: int) -> SpectralMixture:
         if not isinstance(self.phi, Columns) or max(self.phi.columns) >= d:
             return super()._spectral(d)
         return self.kernel._spectral(len(self.phi.columns)).spread(self.phi.columns, d)

@@ -28,7 +28,7 @@ def _counts(texts: NDArray[Any], pieces: Fn[[str], list[str]]) -> Any:
     return sp.csr_array((data, indices, indptr), shape=(len(counts), max(len(columns), 1)))
 
 
-class Counts(Kernel):
+class TextCounts(Kernel):
     """An inner product of counts of pieces of text; a subclass defines the pieces."""
 
     def pieces(self, text: str) -> list[str]:
@@ -49,7 +49,7 @@ class Counts(Kernel):
 
 
 @kernel
-class Spectrum(Counts):
+class Spectrum(TextCounts):
     """The spectrum kernel of strings: the inner product of their counts of substrings of a given length.
 
     Parameters
@@ -74,7 +74,7 @@ class Spectrum(Counts):
 
 
 @kernel
-class WordCount(Counts):
+class WordCount(TextCounts):
     """The bag-of-words kernel of documents: the inner product of their word counts.
 
     Use ``WordCount().normalized()`` to remove the effect of a document's length.

@@ -14,7 +14,7 @@ from gramian.kernels import points
 from gramian.kernels.algebra import Pointwise
 from gramian.kernels.base import Kernel, kernel
 from gramian.kernels.points import Array, namespace
-from gramian.kernels.spectral import Mixture, parts
+from gramian.kernels.spectral import SpectralMixture, parts
 from gramian.kernels.tunable import Bounds, natural
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Power(Pointwise):
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         return self._sums_of_draws(np.full(size, self.exponent), d, rng)
 
-    def _spectral(self, d: int) -> Mixture:
+    def _spectral(self, d: int) -> SpectralMixture:
         return reduce(mul, [self.kernel._spectral(d)] * self.exponent)
 
     def __repr__(self) -> str:
@@ -144,7 +144,7 @@ class PolynomialOf(Pointwise):
         mass = np.array([c * self.kernel.amplitude**j for j, c in enumerate(self.coefficients)])
         return self._sums_of_draws(rng.choice(mass.size, size=size, p=mass / mass.sum()), d, rng)
 
-    def _spectral(self, d: int) -> Mixture:
+    def _spectral(self, d: int) -> SpectralMixture:
         power, total = parts(1.0, d), parts(0.0, d)
         for j, c in enumerate(self.coefficients):
             power = power * self.kernel._spectral(d) if j else power

@@ -15,7 +15,7 @@ from gramian.kernels import points
 from gramian.kernels.base import ConstantDiagonal, kernel
 from gramian.kernels.distances import FARTHEST, Differences, cast, centred, lengthscales
 from gramian.kernels.points import Array, Points
-from gramian.kernels.spectral import Mixture, parts
+from gramian.kernels.spectral import SpectralMixture, parts
 from gramian.kernels.tunable import FREE, Bounds, check_number
 from gramian.resources import spans
 
@@ -191,7 +191,7 @@ class Laplace(PowerDistance):
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         return rng.standard_cauchy((size, d)) / lengthscales(self, d)
 
-    def _spectral(self, d: int) -> Mixture:
+    def _spectral(self, d: int) -> SpectralMixture:
         return parts(1.0, d, widths=1.0 / lengthscales(self, d))
 
 

@@ -13,7 +13,7 @@ from gramian.kernels import points
 from gramian.kernels.base import ConstantDiagonal, kernel
 from gramian.kernels.distances import NEAR, cast, lengthscales, rows_beside, rows_for_distances
 from gramian.kernels.points import Array, Points
-from gramian.kernels.spectral import Mixture, over_variances, parts
+from gramian.kernels.spectral import SpectralMixture, over_variances, parts
 from gramian.kernels.tunable import FREE, Bounds
 
 LARGE_NU = 50.0
@@ -102,7 +102,7 @@ class Radial(ConstantDiagonal):
         """Draws from the spectral measure of the RBF of the same lengthscales."""
         return rng.standard_normal((size, d)) / lengthscales(self, d)
 
-    def _gaussian(self, d: int) -> Mixture:
+    def _gaussian(self, d: int) -> SpectralMixture:
         """The spectral measure of that RBF."""
         return parts(1.0, d, variances=lengthscales(self, d) ** -2.0)
 
@@ -132,7 +132,7 @@ class Radial(ConstantDiagonal):
         return points.namespace(G).astype(G * 2.0 / points.asarray(lengthscales(self, G.shape[1]), G), A.parts[0].dtype)
 
 
-class Gaussian(Radial):
+class GaussianProfile(Radial):
     """The profile exp(-s/2)."""
 
     weight: ClassVar[float] = -0.5
@@ -146,7 +146,7 @@ class Gaussian(Radial):
 
 
 @kernel
-class RBF(Gaussian):
+class RBF(GaussianProfile):
     """The Gaussian kernel exp(-s/2), s = Σ_k ((x_k - z_k) / ℓ_k)².
 
     Smooth and universal; its Gram matrix on distinct points is nonsingular. It is exactly ``exp(<x,z>/ℓ²)``
@@ -173,7 +173,7 @@ class RBF(Gaussian):
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         return self._normal_draws(d, size, rng)
 
-    def _spectral(self, d: int) -> Mixture:
+    def _spectral(self, d: int) -> SpectralMixture:
         return self._gaussian(d)
 
 
@@ -245,7 +245,7 @@ class Matern(Radial):
         log = volume + quotient - half * math.log(2.0 * math.pi * nu)
         return np.asarray(np.exp(log - (nu + half) * np.log1p(squares / (2.0 * nu))))
 
-    def _spectral(self, d: int) -> Mixture:
+    def _spectral(self, d: int) -> SpectralMixture:
         if self.nu > RBF_NU:
             return self._gaussian(d)
         return over_variances(-1.0, self.nu, d, lengthscales(self, d) ** -2.0)
@@ -362,12 +362,12 @@ class RationalQuadratic(Radial):
         at_zero = 0.5 * math.exp(log_c - order * math.log(a) + special.gammaln(order)) if order > 0 else np.inf
         return np.where(u > 0, S, at_zero)
 
-    def _spectral(self, d: int) -> Mixture:
+    def _spectral(self, d: int) -> SpectralMixture:
         return over_variances(1.0, self.alpha, d, lengthscales(self, d) ** -2.0)
 
 
 @kernel
-class Periodic(Gaussian):
+class Periodic(GaussianProfile):
     """The periodic kernel exp(-2 Σ_k sin²(π (x_k - z_k) / p) / ℓ_k²).
 
     It is the RBF on circles, so it is positive semi-definite for any number of inputs (scikit-learn's
@@ -443,7 +443,7 @@ class Periodic(Gaussian):
             draws[:, k] = rng.choice(j, size=size, p=weights / weights.sum())
         return draws * (2.0 * math.pi / self.period)
 
-    def _spectral(self, d: int) -> Mixture:
+    def _spectral(self, d: int) -> SpectralMixture:
         unit = 2.0 * math.pi / self.period
         found = parts(1.0, d)
         for k, scale in enumerate(np.broadcast_to(lengthscales(self, d), (d,))):

@@ -81,7 +81,7 @@ class SpectralMeasure:
         """The density of the spectral measure: W (m, d) → (m,)."""
         return self._spectral(W.shape[1]).density(W)
 
-    def _spectral(self: Any, d: int) -> Mixture:
+    def _spectral(self: Any, d: int) -> SpectralMixture:
         """The spectral measure for d inputs as a mixture."""
         raise TypeError(f"the spectral measure of {self.name} is not known")
 
@@ -92,7 +92,7 @@ class SpectralMeasure:
 
 
 @dataclass(frozen=True, eq=False)
-class Mixture:
+class SpectralMixture:
     """The measure with density Σ_j weights_j Π_k Voigt(ω_k - centres_jk; variances_jk, widths_jk)."""
 
     weights: Array  # (q,)
@@ -100,28 +100,28 @@ class Mixture:
     variances: Array  # (q, d): Variances of the Gaussian
     widths: Array  # (q, d): Half-widths of the Cauchy distribution
 
-    def __add__(self, other: Mixture) -> Mixture:
-        return Mixture(*(np.concatenate(pair) for pair in zip(self._parts(), other._parts(), strict=True)))
+    def __add__(self, other: SpectralMixture) -> SpectralMixture:
+        return SpectralMixture(*(np.concatenate(pair) for pair in zip(self._parts(), other._parts(), strict=True)))
 
-    def __mul__(self, other: Any) -> Mixture:
-        if not isinstance(other, Mixture):
-            return Mixture(other * self.weights, *self._parts()[1:])
+    def __mul__(self, other: Any) -> SpectralMixture:
+        if not isinstance(other, SpectralMixture):
+            return SpectralMixture(other * self.weights, *self._parts()[1:])
         if self.weights.size * other.weights.size > MOST_PARTS:
             raise ValueError("the spectral measure of this product has too many parts to be computed.")
         d = self.centres.shape[1]
         sums = (
             (a[:, None] + b[None]).reshape(-1, d) for a, b in zip(self._parts()[1:], other._parts()[1:], strict=True)
         )
-        return Mixture(np.outer(self.weights, other.weights).ravel(), *sums)
+        return SpectralMixture(np.outer(self.weights, other.weights).ravel(), *sums)
 
     def _parts(self) -> tuple[Array, Array, Array, Array]:
         return self.weights, self.centres, self.variances, self.widths
 
-    def spread(self, columns: tuple[int, ...], d: int) -> Mixture:
+    def spread(self, columns: tuple[int, ...], d: int) -> SpectralMixture:
         """Return the measure on all d inputs of a kernel on some of the columns."""
         at = np.zeros((len(columns), d))
         at[np.arange(len(columns)), list(columns)] = 1.0
-        return Mixture(self.weights, *(part @ at for part in self._parts()[1:]))
+        return SpectralMixture(self.weights, *(part @ at for part in self._parts()[1:]))
 
     def density(self, W: Array) -> Array:
         """Return the density at some frequencies: W (m, d) → (m,)."""
@@ -146,16 +146,16 @@ class Mixture:
         return out
 
 
-def parts(weights: Any, d: int, *, centres: Any = 0.0, variances: Any = 0.0, widths: Any = 0.0) -> Mixture:
+def parts(weights: Any, d: int, *, centres: Any = 0.0, variances: Any = 0.0, widths: Any = 0.0) -> SpectralMixture:
     """Return a mixture from arguments that broadcast to its shapes: weights (q,), the others (q, d)."""
     weights = np.atleast_1d(np.asarray(weights, dtype=np.float64))
     shape = (weights.size, d)
-    return Mixture(
+    return SpectralMixture(
         weights, *(np.broadcast_to(np.asarray(a, float), shape).copy() for a in (centres, variances, widths))
     )
 
 
-def over_variances(sign: float, shape: float, d: int, variances: Array) -> Mixture:
+def over_variances(sign: float, shape: float, d: int, variances: Array) -> SpectralMixture:
     """Return a mixture of Gaussians of variance τ · variances; τ, or with sign -1 1/τ, is gamma distributed, mean one.
 
     By the trapezoidal rule in x = ±log τ, whose density exp(shape (x - e^x)) makes it converge like exp(-π²/step).

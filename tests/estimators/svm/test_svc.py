@@ -22,7 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gramian.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM, svm_path
-from gramian.estimators.svm.base import FeatureMatrix, Training
+from gramian.estimators.svm.base import FeatureMatrix, TrainingRows
 from gramian.estimators.svm.classifier import Pairs, rounds
 from gramian.kernels import RBF, Linear, Spectrum, resolve
 from gramian.progress import Clock
@@ -370,7 +370,7 @@ def test_rounds_hold_every_pair_once_and_no_class_twice(k):
 def test_pairs_with_a_class_in_common_wait_for_one_another():
     held, seen, lock = set(), [], threading.Lock()
     rows = FeatureMatrix(np.ones((6, 1)), None, np.arange(6), workers=3)
-    pairs = Pairs(None, Training(np.arange(6), np.ones(6), None, rows), [1] * 6, 1.0, np.ones(6))
+    pairs = Pairs(None, TrainingRows(np.arange(6), np.ones(6), None, rows), [1] * 6, 1.0, np.ones(6))
 
     def work(pair, clock):
         with lock:

@@ -7,7 +7,7 @@ import pytest
 
 from gramian import losses
 from gramian.data.passes import Held
-from gramian.solvers.in_features.newton import Start, minimise
+from gramian.solvers.in_features.newton import FeatureStart, minimise
 from gramian.solvers.in_features.objective import Functions
 from gramian.solvers.machine.penalties import Goal
 from own_features import OwnTargets, own_features
@@ -22,7 +22,7 @@ def test_coupled_functions_by_their_own_blocks_of_the_hessian(rng):
     for diagonal in (False, True):
         functions = Functions(OwnTargets(loss), True, LAM, kinks=False, diagonal=diagonal)
         with Held(F, y).passes() as passes:
-            start = {0: Start(np.zeros((6, 4)))}
+            start = {0: FeatureStart(np.zeros((6, 4)))}
             found = minimise(passes, own_features(5), functions, start, Goal("newton", tol=1e-8, max_iter=300))[0]
         assert found.gap <= 1e-8
         primals.append(found.primal)
@@ -34,5 +34,5 @@ def test_a_start_far_from_the_optimum_with_a_narrow_envelope(rng):
     y = np.sign(F[:, :1] + 0.5 * rng.standard_normal((200, 1)))
     functions = Functions(OwnTargets(losses.Hinge()), True, LAM, kinks=True)
     with Held(F, y).passes() as passes:
-        start = {0: Start(np.full((5, 1), 3.0), 1e-8, 1.0)}
+        start = {0: FeatureStart(np.full((5, 1), 3.0), 1e-8, 1.0)}
         assert minimise(passes, own_features(4), functions, start, Goal("proximal", max_iter=200))[0].gap <= 1e-6

@@ -9,7 +9,7 @@ from gramian.solvers.mixture.covariances import family
 from gramian.solvers.mixture.e_step import FEW, evaluate, evaluate_few, expect, tally
 from gramian.solvers.mixture.em import maximise
 from gramian.solvers.mixture.exponential_family import Mixture
-from gramian.solvers.mixture.row_tiles import Rows
+from gramian.solvers.mixture.row_tiles import Tiles
 from mixture_problems import TYPES, plain, problem
 
 
@@ -40,14 +40,14 @@ def test_a_density_integrates_to_one(covariance_type, workers):
     )
     grid = np.linspace(-15, 15, 4001)[:, None]
     values = np.empty(len(grid))
-    evaluate(Rows.of(grid, centre=np.zeros(1)), mixture, workers, "log_density", values)
+    evaluate(Tiles.of(grid, centre=np.zeros(1)), mixture, workers, "log_density", values)
     assert np.trapezoid(np.exp(values), grid[:, 0]) == pytest.approx(1, abs=1e-10)
 
 
 @pytest.mark.parametrize("covariance_type", TYPES)
 def test_statistics_of_parts_add_up_to_those_of_the_whole(covariance_type, form, workers):
     rows, mixture, X, w = problem(covariance_type)
-    parts = [Rows.of(X[part], w[part], rows.centre) for part in (slice(0, 20), slice(20, 21), slice(21, None))]
+    parts = [Tiles.of(X[part], w[part], rows.centre) for part in (slice(0, 20), slice(20, 21), slice(21, None))]
     whole = expect(rows, mixture, workers)
     first, second, third = (expect(part, mixture, workers) for part in parts)
     total = first + second + third
@@ -104,7 +104,7 @@ def test_an_empty_component_has_no_weight_and_the_spread_of_all_rows(covariance_
 
 def test_rows_at_infinity_have_no_nan(workers):
     rows, mixture, _, _ = problem("full")
-    away = Rows.of(np.array([[1e300, 0, 0], [1e200, -1e200, 0]]), centre=rows.centre)
+    away = Tiles.of(np.array([[1e300, 0, 0], [1e200, -1e200, 0]]), centre=rows.centre)
     densities, q = np.empty(2), np.empty((2, 3))
     evaluate(away, mixture, workers, "log_density", densities)
     evaluate(away, mixture, workers, "posterior", q)

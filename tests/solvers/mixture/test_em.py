@@ -15,7 +15,7 @@ from gramian.solvers.mixture.covariances import family
 from gramian.solvers.mixture.e_step import expect
 from gramian.solvers.mixture.em import em, gradient_norm, maximise
 from gramian.solvers.mixture.exponential_family import Mixture
-from gramian.solvers.mixture.row_tiles import Rows
+from gramian.solvers.mixture.row_tiles import Tiles
 from mixture_problems import TYPES, plain, problem
 
 # -- one step ---------------------------------------------------------------------------------------
@@ -45,7 +45,7 @@ def test_narrow_components_far_from_the_centre_lose_no_digits(covariance_type, w
     """Deviation 1e-3 at a distance of 1e6: expanded, the squares alone would drown the variances."""
     rng = np.random.default_rng(0)
     offsets = np.repeat([[-1e6, 1e6], [1e6, -1e6]], 50, axis=0)
-    rows = Rows.of(offsets + 1e-3 * rng.normal(size=(100, 2)))
+    rows = Tiles.of(offsets + 1e-3 * rng.normal(size=(100, 2)))
     kind, weights = family(covariance_type, 2, 2), np.array([0.5, 0.5])
     covariances = kind.covariances(np.zeros((2, kind.size)), weights, 1e-6)
     start = Mixture.of(kind, weights, offsets[[0, 50]] - rows.centre, covariances)
@@ -64,7 +64,7 @@ def test_moments_that_cancel_are_taken_again(workers):
     """A wide start becomes narrow in one step: the sums about the centre are then worthless."""
     rng = np.random.default_rng(0)
     X = np.repeat([[-1e6], [1e6]], 100, axis=0) + 1e-3 * rng.normal(size=(200, 1))
-    rows = Rows.of(X)
+    rows = Tiles.of(X)
     start = Mixture.of(family("full", 2, 1), np.array([0.5, 0.5]), np.array([[-1e6], [1e6]]), np.full((2, 1, 1), 1e10))
     solution = em(rows, start, workers, reg_covar=0.0, tol=0, max_iter=1)
     assert_allclose(solution.mixture.covariances.ravel(), [X[:100].var(), X[100:].var()], rtol=1e-6)
@@ -136,7 +136,7 @@ def test_the_gradient_vanishes_where_em_stands_still(covariance_type, workers):
 def test_the_gradient_is_that_of_the_likelihood(workers):
     """One Gaussian in one dimension: differences of the likelihood in μ/σ and σ²/σ²."""
     X = np.array([[0.0], [1.0], [4.0]])
-    rows = Rows.of(X)
+    rows = Tiles.of(X)
 
     def mixture(mean, variance):
         return Mixture.of(family("full", 1, 1), np.ones(1), np.array([[mean]]), np.array([[[variance]]]))

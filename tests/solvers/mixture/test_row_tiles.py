@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from gramian.solvers.mixture.row_tiles import BLOCK_ROWS, Rows, Scratch, Workers
+from gramian.solvers.mixture.row_tiles import BLOCK_ROWS, Scratch, Tiles, Workers
 
 
 @settings(deadline=None)
 @given(n=st.integers(1, 40_000), width=st.integers(1, 100_000))
 def test_blocks_are_a_partition_in_order(n, width):
-    blocks = Rows(np.empty((n, 0)), np.empty(0), np.empty(0)).blocks(width)
+    blocks = Tiles(np.empty((n, 0)), np.empty(0), np.empty(0)).blocks(width)
     assert [block.rows.start for block in blocks] == [0, *(block.rows.stop for block in blocks[:-1])]
     assert blocks[-1].rows.stop == n
     assert all(0 < block.rows.stop - block.rows.start <= max(BLOCK_ROWS, 64) for block in blocks)
@@ -27,21 +27,21 @@ def test_blocks_are_a_partition_in_order(n, width):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_loaded_rows_are_the_centred_rows(order, dtype):
     X = np.asarray(np.random.default_rng(0).normal(size=(5000, 3)) + 7, dtype=dtype, order=order)
-    rows = Rows.of(X)
+    rows = Tiles.of(X)
     for block in rows.blocks(30):
         loaded = rows.load(block, np.empty((block.tiles, 3, block.size)))
         assert_array_equal(loaded.transpose(0, 2, 1).reshape(-1, 3), X[block.rows].astype(float) - rows.centre)
 
 
 def test_the_centre_of_a_constant_column_is_its_value():
-    rows = Rows.of(np.full((1001, 1), 0.1))
+    rows = Tiles.of(np.full((1001, 1), 0.1))
     assert rows.centre[0] == 0.1
     assert rows.reach[0] == 0
 
 
 def test_reach_is_the_largest_distance():
     X = np.random.default_rng(0).normal(size=(50, 4))
-    rows = Rows.of(X)
+    rows = Tiles.of(X)
     assert_allclose(rows.reach, np.abs(X - rows.centre).max(axis=0))
 
 

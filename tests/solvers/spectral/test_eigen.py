@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gramian.progress import Clock
-from gramian.solvers.spectral.eigen import Centred, Request, Rounding, arpack, dense, lanczos, randomized
+from gramian.solvers.spectral.eigen import CentredOperator, Request, Rounding, arpack, dense, lanczos, randomized
 
 
 def matrix(values, seed=0):
@@ -85,7 +85,7 @@ def test_centred(rng):
     A = matrix(np.arange(1.0, 21.0))
     J = np.eye(20) - 1.0 / 20
     V = rng.standard_normal((20, 3))
-    np.testing.assert_allclose(Centred(A) @ V, J @ A @ J @ V, atol=1e-12)
+    np.testing.assert_allclose(CentredOperator(A) @ V, J @ A @ J @ V, atol=1e-12)
 
 
 def test_what_stops_short_says_so():

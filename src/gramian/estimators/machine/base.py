@@ -40,14 +40,14 @@ from gramian.losses import check_gradient, resolve
 from gramian.progress import Clock, progress
 from gramian.resources import memory_budget, readable
 from gramian.solvers.in_features import machine as in_features
-from gramian.solvers.in_features.newton import Start
+from gramian.solvers.in_features.newton import FeatureStart
 from gramian.solvers.in_features.objective import Targets
 from gramian.solvers.machine import bundle
 from gramian.solvers.machine.data_term import DataFit
 from gramian.solvers.machine.function_space import ExactSpace
 from gramian.solvers.machine.newton import Iterate
 from gramian.solvers.machine.penalties import Goal, check_penalty, choose, less_rounding
-from gramian.solvers.machine.solve import Fitted, Problem, solve
+from gramian.solvers.machine.solve import ExactFit, Problem, solve
 
 DENSE = 1000
 """Most rows for which the smallest eigenvalue of K is computed."""
@@ -81,7 +81,7 @@ class Exact:
         points = rows.X[:, rows.index] if is_precomputed(kernel) and rows.index.size < held.total else rows.X
         return cls(kernel, ExactSpace(machine._gram(kernel, points), machine.random_state), rows, held.total, points)
 
-    def solve(self, goal: Goal, targets: Targets, starts: list[Any], *, final: bool) -> list[Fitted]:
+    def solve(self, goal: Goal, targets: Targets, starts: list[Any], *, final: bool) -> list[ExactFit]:
         """Fit functions; a ``final`` fit certifies the values that ``predict`` computes."""
         columns, weights = targets.of(self.rows)
         if goal.solver == "bundle":
@@ -113,12 +113,12 @@ class Exact:
         each = (split(array, widths) for array in (alpha, self.space @ alpha, np.atleast_1d(last["intercept_"])))
         return [Iterate(*parts) for parts in zip(*each, strict=True)]
 
-    def values(self, fitted: list[Fitted], X: Any) -> list[Array]:
+    def values(self, fitted: list[ExactFit], X: Any) -> list[Array]:
         """Return the values of functions at new rows; of a precomputed kernel, at rows of k(new, these)."""
         K = self.space.gram.like(wide(X), wide(self.points))
         return [np.asarray(K @ each.at.alpha + each.at.b) for each in fitted]
 
-    def kept(self, fitted: list[Fitted]) -> Last:
+    def kept(self, fitted: list[ExactFit]) -> Last:
         """Return the coefficients of all rows and the dual point of their certificate."""
 
         def spread(parts: list[Array]) -> Array:
@@ -190,12 +190,12 @@ class InFeatures:
         """Return the results of a task on the rows, in one pass."""
         return list(self.passes.map(task, None, need=need))
 
-    def starts(self, last: Last, widths: list[int]) -> list[Start] | None:
+    def starts(self, last: Last, widths: list[int]) -> list[FeatureStart] | None:
         """Return starting points from the last weights, constants and widths of envelopes, if their shape fits."""
         past = last.get("_last")
         if past is None or past.shape[1] != sum(widths) or past.shape[0] not in self.lift.width + np.array([1, 2]):
             return None
-        return [Start(part[:-1], float(part[-1, 0])) for part in split(past, widths)]
+        return [FeatureStart(part[:-1], float(part[-1, 0])) for part in split(past, widths)]
 
     def values(self, fitted: list[in_features.FeatureFit], X: Any) -> list[Array]:
         """Return the values of functions at new rows; of a precomputed kernel, at rows of k(new, these)."""

@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class Labels:
+class LabelTargets:
     """Labels as targets: ±1 for each class against the rest, or one indicator column per class for coupled losses."""
 
     loss: Any
@@ -204,11 +204,11 @@ class KernelMachineClassifier(Deciding, Machine, ClassifierMixin, BaseEstimator)
     def _check_kept(self, y: Any, kept: Any) -> None:
         check_classes(type(self).__name__, np.unique(y), kept)
 
-    def _targets(self, loss: Any, place: Exact | InFeatures) -> Labels:
+    def _targets(self, loss: Any, place: Exact | InFeatures) -> LabelTargets:
         self.classes_, counts = _labels_of(place)
         check_classes(type(self).__name__, self.classes_, self.classes_)
         weights = class_weights(self.class_weight, self.classes_, counts, positive=True)
-        return Labels(getattr(loss, "several", loss) if counts.size > 2 else loss, self.classes_, weights)
+        return LabelTargets(getattr(loss, "several", loss) if counts.size > 2 else loss, self.classes_, weights)
 
     # ---- predict ------------------------------------------------------------------------------------------------
 

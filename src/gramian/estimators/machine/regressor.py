@@ -20,7 +20,7 @@ from gramian.solvers.in_features.least_squares import targets_of
 
 
 @dataclass(frozen=True, eq=False)
-class Numbers:
+class NumberTargets:
     """Numeric targets: each column, repeated for every part of the loss."""
 
     loss: Any
@@ -88,13 +88,13 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
         X, y = super()._validated(X, y, reset=reset)
         return X, column_or_1d(y, warn=True) if self._counts() and y.ndim == 2 and y.shape[1] == 1 else y
 
-    def _targets(self, loss: Any, place: Exact | InFeatures) -> Numbers:
+    def _targets(self, loss: Any, place: Exact | InFeatures) -> NumberTargets:
         parts, Y = tuple(getattr(loss, "parts", (loss,))), targets_of(place.sample)
         if len(parts) > 1 and Y.shape[1] > 1:
             raise ValueError(f"several quantiles need a single target, got {Y.shape[1]}; fit each target by itself.")
         if hasattr(loss, "check_targets"):
             loss.check_targets(Y)
-        return Numbers(loss, parts * Y.shape[1])
+        return NumberTargets(loss, parts * Y.shape[1])
 
     @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:

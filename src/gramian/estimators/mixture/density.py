@@ -19,7 +19,7 @@ from gramian.solvers.mixture.e_step import evaluate, evaluate_few
 from gramian.solvers.mixture.em import EvidenceSplit
 from gramian.solvers.mixture.exponential_family import Mixture
 from gramian.solvers.mixture.on_card import CardExpectation
-from gramian.solvers.mixture.row_tiles import Rows, Workers
+from gramian.solvers.mixture.row_tiles import Tiles, Workers
 
 BY_COMPONENT = ("posterior", "log_joint")
 """Figures that have a column for each component."""
@@ -48,7 +48,7 @@ def split(log_joint: Floats, q: Any, sample_weight: ArrayLike | None) -> Evidenc
     return EvidenceSplit(mean, below, max(mean - below, 0.0) if math.isfinite(below) else math.inf)
 
 
-class Evidence:
+class MixturePredictions:
     """Base class of mixtures: components and densities of samples, their evidence, sampling. Not for direct use."""
 
     if TYPE_CHECKING:
@@ -177,7 +177,7 @@ class Evidence:
         return float(np.average(densities, weights=weights)), float(weights.sum())
 
 
-class MixtureDensity(Evidence):
+class MixtureDensity(MixturePredictions):
     """Methods of a Gaussian mixture that need only its parameters, not how they were learned."""
 
     if TYPE_CHECKING:  # the estimator defines parameters and learned attributes
@@ -229,7 +229,7 @@ class MixtureDensity(Evidence):
             return few.astype(dtype or X.dtype, copy=False)
         centre = self.weights_.astype(np.float64) @ self.means_.astype(np.float64)
         out = np.empty((len(X), len(self.weights_)) if figure in BY_COMPONENT else len(X), dtype or X.dtype)
-        rows, mixture, device = Rows.of(X, centre=centre), self._mixture(centre), device_for(self.device, X)
+        rows, mixture, device = Tiles.of(X, centre=centre), self._mixture(centre), device_for(self.device, X)
         if device is not None:
             return CardExpectation(rows, device).evaluate(mixture, figure, out)
         return evaluate(rows, mixture, Workers(self.n_jobs), figure, out)

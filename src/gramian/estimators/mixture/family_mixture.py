@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gramian.certificates import Certificate
 from gramian.estimators.base import COMMON, refuse_blocks, restored_on_failure, row_weights, warn_unless_converged
-from gramian.estimators.mixture.density import Evidence
+from gramian.estimators.mixture.density import MixturePredictions
 from gramian.estimators.mixture.density import split as evidence_split
 from gramian.estimators.mixture.starts import k_means
 from gramian.features.base import parameters_checked
@@ -35,7 +35,7 @@ ROUNDING = 1e-9
 
 
 @dataclass(eq=False, repr=False)
-class FamilyMixture(Evidence, DensityMixin, BaseEstimator):
+class FamilyMixture(MixturePredictions, DensityMixin, BaseEstimator):
     """Mixture ``p(x) = Σ_k π_k p(x | θ_k)`` of any family of densities, fitted by expectation-maximisation.
 
     A family consists of a log density, a weighted fit and a sampler. EM checks that the likelihood never decreases.

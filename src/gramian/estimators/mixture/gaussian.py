@@ -32,7 +32,7 @@ from gramian.solvers.mixture.e_step import Statistics, expect, expectation, fram
 from gramian.solvers.mixture.em import EMResult, em, maximise
 from gramian.solvers.mixture.exponential_family import Mixture
 from gramian.solvers.mixture.on_card import CardExpectation
-from gramian.solvers.mixture.row_tiles import Block, Rows, Workers
+from gramian.solvers.mixture.row_tiles import Block, Tiles, Workers
 from gramian.warning import warn
 
 # Largest distance of X from its mean; squares of larger ones overflow.
@@ -225,7 +225,7 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
             weights = None if sample_weight is None else row_weights(sample_weight, X)
             if weights is not None and not np.all(weights > 0):
                 X, weights = X[weights > 0], weights[weights > 0]
-            rows = Rows.of(X, weights)
+            rows = Tiles.of(X, weights)
             self._check_rows(len(X), rows.reach)
             device = device_for(self.device, X)
             step = expect if device is None else CardExpectation(rows, device)
@@ -273,7 +273,7 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
         if np.any(reach > FARTHEST):
             raise ValueError(f"X must stay within {FARTHEST:.0e} of its mean, got {reach.max():.1e}; scale X.")
 
-    def _best_solution(self, rows: Rows, clock: Clock, expect: Callable[..., Statistics] = expect) -> EMResult:
+    def _best_solution(self, rows: Tiles, clock: Clock, expect: Callable[..., Statistics] = expect) -> EMResult:
         """The solution of the start with the highest final objective."""
         kind, workers = family(self.covariance_type, self.n_components, rows.X.shape[1]), Workers(self.n_jobs)
         options: Any = {"reg_covar": self.reg_covar, "tol": self.tol, "max_iter": self.max_iter, "clock": clock}
@@ -297,7 +297,7 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
             return False
         return best.values[-1] - ranked[0].values[-1] <= AGREED * max(self.tol, TOLERANCE)
 
-    def _starts(self, rows: Rows, kind: CovarianceFamily, workers: Workers) -> Iterator[tuple[Mixture, float]]:
+    def _starts(self, rows: Tiles, kind: CovarianceFamily, workers: Workers) -> Iterator[tuple[Mixture, float]]:
         """Mixtures to start from, each with the objective of an earlier fit there, or -inf."""
         given = given_parameters(kind, rows.centre, self.weights_init, self.means_init, self.precisions_init)
         if self.warm_start and hasattr(self, "converged_"):
@@ -324,7 +324,7 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
 
     def _initialize(self, X: NDArray[Any], resp: NDArray[Any]) -> None:
         """Set parameters from responsibilities; the name is scikit-learn's: X (n, d), resp (n, K)."""
-        rows, kind = Rows.of(X), family(self.covariance_type, resp.shape[1], X.shape[1])
+        rows, kind = Tiles.of(X), family(self.covariance_type, resp.shape[1], X.shape[1])
         given = given_parameters(kind, rows.centre, self.weights_init, self.means_init, self.precisions_init)
 
         def assignment(block: Block) -> Floats:
@@ -333,7 +333,7 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
         mixture = replace(maximise(tally(rows, kind, assignment, Workers(1)), self.reg_covar), **given)
         self._set_parameters((mixture.weights, rows.centre + mixture.means, mixture.covariances, mixture.factors))
 
-    def _store(self, solution: EMResult, rows: Rows, clock: Clock) -> None:
+    def _store(self, solution: EMResult, rows: Tiles, clock: Clock) -> None:
         """Set the fitted attributes, and warn if the solution is degenerate or has not converged."""
         mixture = solution.mixture
         self._set_parameters((mixture.weights, rows.centre + mixture.means, mixture.covariances, mixture.factors))
@@ -356,7 +356,7 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
             )
 
 
-def _patient(rows: Rows, start: Mixture, workers: Workers, *, tol: float, max_iter: int, **options: Any) -> EMResult:
+def _patient(rows: Tiles, start: Mixture, workers: Workers, *, tol: float, max_iter: int, **options: Any) -> EMResult:
     """EM; if all components are nearly the same, which is a saddle point, it continues with a smaller tolerance."""
     found = em(rows, start, workers, tol=tol, max_iter=max_iter, **options)
     left = max_iter - len(found.values)
@@ -379,7 +379,7 @@ def _every(interval: int, tick: Tick, offset: int) -> Tick:
     return tell
 
 
-def _degeneracies(mixture: Mixture, rows: Rows, reg_covar: float) -> list[str]:
+def _degeneracies(mixture: Mixture, rows: Tiles, reg_covar: float) -> list[str]:
     """Return messages that say what is degenerate, what was done about it and what to try."""
     constant = rows.reach == 0
     live = mixture.weights > 0

@@ -19,7 +19,7 @@ from gramian.solvers.mixture.covariances import CovarianceFamily, Floats
 from gramian.solvers.mixture.e_step import tally
 from gramian.solvers.mixture.em import maximise, refine
 from gramian.solvers.mixture.exponential_family import Mixture
-from gramian.solvers.mixture.row_tiles import Block, Rows, Workers
+from gramian.solvers.mixture.row_tiles import Block, Tiles, Workers
 
 SAMPLE, EACH = 20_000, 200
 """Rows that a start uses, in all and per component, at least; k-means on more takes longer than EM on all rows."""
@@ -30,7 +30,7 @@ def start_size(n_components: int) -> int:
     return max(SAMPLE, EACH * n_components)
 
 
-def start_rows(rows: Rows, n_components: int, random_state: Any) -> Rows:
+def start_rows(rows: Tiles, n_components: int, random_state: Any) -> Tiles:
     """Return the rows that a start uses: a sample if there are many, the same as for blocks."""
     size = start_size(n_components)
     if len(rows.X) <= size:
@@ -73,7 +73,7 @@ def complete(given: dict[str, Any]) -> bool:
 
 
 def start(
-    rows: Rows,
+    rows: Tiles,
     family: CovarianceFamily,
     init_params: str | NDArray[Any],
     given: dict[str, Any],
@@ -95,7 +95,7 @@ def start(
     return replace(_by_k_means(rows, family, reg_covar, rng, workers, init=init_params[:K]), **given)
 
 
-Draw = Callable[[Rows, CovarianceFamily, float, RandomState, Workers], Mixture]
+Draw = Callable[[Tiles, CovarianceFamily, float, RandomState, Workers], Mixture]
 
 
 def k_means(
@@ -110,7 +110,7 @@ def k_means(
 
 
 def _by_k_means(
-    rows: Rows, family: CovarianceFamily, reg_covar: float, rng: RandomState, workers: Workers, init: Any = "k-means++"
+    rows: Tiles, family: CovarianceFamily, reg_covar: float, rng: RandomState, workers: Workers, init: Any = "k-means++"
 ) -> Mixture:
     """One component for each cluster of k-means."""
     labels = k_means(rows.X, family.n_components, rows.weights, rng, workers.n_jobs, init)
@@ -123,7 +123,7 @@ def _by_k_means(
     return refine(again(), reg_covar, again)[0]
 
 
-def _at_random(rows: Rows, family: CovarianceFamily, reg_covar: float, rng: RandomState, workers: Workers) -> Mixture:
+def _at_random(rows: Tiles, family: CovarianceFamily, reg_covar: float, rng: RandomState, workers: Workers) -> Mixture:
     """Start from random responsibilities."""
 
     def assignment(block: Block) -> Floats:
@@ -136,7 +136,7 @@ def _at_random(rows: Rows, family: CovarianceFamily, reg_covar: float, rng: Rand
 
 
 def _at_rows(
-    rows: Rows, family: CovarianceFamily, reg_covar: float, rng: RandomState, workers: Workers, spread: bool = False
+    rows: Tiles, family: CovarianceFamily, reg_covar: float, rng: RandomState, workers: Workers, spread: bool = False
 ) -> Mixture:
     """Components of variance ``reg_covar`` at distinct rows, drawn uniformly or, with ``spread``, by k-means++."""
     from sklearn.cluster import kmeans_plusplus  # slow to import, and not needed by every fit

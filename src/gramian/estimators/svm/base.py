@@ -86,7 +86,7 @@ DIRECT_CACHE = 256e6
 
 
 @dataclass(frozen=True)
-class Training:
+class TrainingRows:
     """The training rows without those of weight zero, and their kernel matrix."""
 
     kept: Index  # Their indices among the user's rows, in the solver's order
@@ -359,7 +359,7 @@ class SupportVectorMachine(SupportVectorExpansion):
             )
         return checked
 
-    def _training(self, X: Any, sample_weight: Any, order: Index | None = None) -> Training:
+    def _training(self, X: Any, sample_weight: Any, order: Index | None = None) -> TrainingRows:
         """Drop rows of weight zero and set up the kernel between the others, in the order given."""
         n, X = _num_samples(X), X if is_precomputed(self.kernel) else wide(X)
         refuse_device(self)
@@ -369,8 +369,8 @@ class SupportVectorMachine(SupportVectorExpansion):
         kernel = self._resolved(*((X, weight) if kept.size == n else (X[np.sort(kept)], weight[np.sort(kept)])))
         if self.approximation is not None:
             rows: Any = self._feature_matrix(X, kernel, kept)
-            return Training(kept, weight[kept], rows.features.kernel_, rows)
-        return Training(kept, weight[kept], kernel, self._gram_rows(X, kernel, kept))
+            return TrainingRows(kept, weight[kept], rows.features.kernel_, rows)
+        return TrainingRows(kept, weight[kept], kernel, self._gram_rows(X, kernel, kept))
 
     def _gram_rows(self, X: Any, kernel: Kernel, kept: Index) -> GramRows:
         precomputed = is_precomputed(self.kernel)
@@ -482,7 +482,7 @@ class SupportVectorMachine(SupportVectorExpansion):
         if isinstance(kernel, Callable | Precomputed):
             self._gram(kernel, X).check_symmetric()
 
-    def _keep(self, X: Any, training: Training, used: Index, dual: Vector, kind: Index) -> None:
+    def _keep(self, X: Any, training: TrainingRows, used: Index, dual: Vector, kind: Index) -> None:
         """Store the dual coefficients, and the support vectors unless an approximation predicts without them."""
         forget(self)
         rows, vectors = training.rows, training.kept[used]

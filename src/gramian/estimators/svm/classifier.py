@@ -20,7 +20,7 @@ from gramian.certificates import Certificate
 from gramian.estimators.base import NYSTROEM, class_weights, row_weights, validated
 from gramian.estimators.docstrings import documented
 from gramian.estimators.duality import FittedTo, HardMargin, Program
-from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, Training, kinds
+from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, TrainingRows, kinds
 from gramian.estimators.svm.expansion import Vector
 from gramian.estimators.svm.one_vs_one import FOLDS, OneVsOne, fit_sigmoid, stratified_folds
 from gramian.losses import Hinge
@@ -38,7 +38,7 @@ EVERYBODY = slice(None)
 
 
 @dataclass(slots=True)
-class Pair:
+class PairSVM:
     """The machine that separates one class (positive) from another."""
 
     classes: Classes  # Indices into ``classes_``
@@ -84,10 +84,10 @@ class Machines:
     biases: Vector  # (p,): The biases, already divided by the scales
     certificates: list[Certificate]
     convex: bool = True
-    each: Sequence[Pair] = ()  # The machines one by one, if that is how they were found
+    each: Sequence[PairSVM] = ()  # The machines one by one, if that is how they were found
 
     @classmethod
-    def of(cls, each: list[Pair]) -> Machines:
+    def of(cls, each: list[PairSVM]) -> Machines:
         """Concatenate machines."""
         solutions, batch = [m.solution for m in each], Batch.of([m.task for m in each])
         beta, values = np.concatenate([m.beta for m in each]), np.concatenate([s.values for s in solutions])
@@ -107,7 +107,7 @@ class Pairs:
     with another class serve one pair only. Pairs without a common class share nothing and are solved in parallel.
     """
 
-    def __init__(self, X: Any, training: Training, sizes: Any, budget: float, weight: Vector) -> None:
+    def __init__(self, X: Any, training: TrainingRows, sizes: Any, budget: float, weight: Vector) -> None:
         # With fewer than four classes any two pairs have a common class, so threads compute kernel rows instead.
         self.workers = training.rows.workers if len(sizes) > 3 else 1
         self.kernel_rows = training.rows.on(1) if self.workers > 1 else training.rows
@@ -146,7 +146,7 @@ class Pairs:
 
     def solve(
         self, pair: Classes, task: Task, members: Members = EVERYBODY, *, intercept: bool = True, **options: Any
-    ) -> Pair:
+    ) -> PairSVM:
         """Solve a task on all rows of a pair, or on the ``members``."""
         total = sum(self.blocks[c].stop - self.blocks[c].start for c in pair)
         task = replace(task, objects=np.arange(total)[members][task.objects])
@@ -155,10 +155,10 @@ class Pairs:
         if not intercept:  # an extra object at the origin takes up the sum constraint
             found = solve(task.anchored(total), AnchoredRows(rows), **options)
             found = replace(found, beta=found.beta[:-1], values=found.values[:-1], multipliers=(0.0, 0.0))
-            return Pair(pair, task, found)
+            return PairSVM(pair, task, found)
         if self.dense_failed and members is EVERYBODY:
             rows.whole = None
-        return Pair(pair, task, solve(task, rows, **options))
+        return PairSVM(pair, task, solve(task, rows, **options))
 
     @property
     def dense(self) -> Vector | None:
@@ -173,10 +173,10 @@ class Pairs:
         self.dense_failed = len(self.classes) == 1 and not found.met[0]
         return found
 
-    def solved(self, found: Answers | None) -> dict[Classes, Pair]:
+    def solved(self, found: Answers | None) -> dict[Classes, PairSVM]:
         """Return the pairs whose certificate holds, one by one."""
         every = () if found is None else zip(self.classes, found.batch.tasks(), found.solutions(), strict=True)
-        return {pair: Pair(pair, task, solution) for pair, task, solution in every if solution is not None}
+        return {pair: PairSVM(pair, task, solution) for pair, task, solution in every if solution is not None}
 
     def map(self, work: Callable[[Classes, Clock], Any], clock: Clock) -> list[Any]:
         """Return ``work(pair, clock)`` for every pair; pairs without a common class run in parallel."""
@@ -274,7 +274,7 @@ class Classifier(OneVsOne):
 
     _immediate: ClassVar[bool]
     """Whether the solutions of the first problems are final."""
-    _machine: ClassVar[Callable[..., Pair]]
+    _machine: ClassVar[Callable[..., PairSVM]]
     """Fit the machine of one pair of classes, to all of its rows or some of them."""
     _task: ClassVar[Callable[..., Task]]
     """The first optimisation problem that ``_machine`` solves."""
@@ -297,7 +297,7 @@ class Classifier(OneVsOne):
     def _check_feasible(self, pairs: Pairs) -> None:
         """Raise an error if no dual point is feasible with these parameters."""
 
-    def _no_margin(self, machine: Pair, pairs: Pairs, a: Any, b: Any) -> str:
+    def _no_margin(self, machine: PairSVM, pairs: Pairs, a: Any, b: Any) -> str:
         """The error message if w = 0 for classes a and b."""
         raise NotImplementedError
 
@@ -352,12 +352,12 @@ class Classifier(OneVsOne):
         return machines.start
 
     def _one_by_one(
-        self, pairs: Pairs, first: dict[Classes, Pair], start: Start | None, limit: Clock, options: dict[str, Any]
+        self, pairs: Pairs, first: dict[Classes, PairSVM], start: Start | None, limit: Clock, options: dict[str, Any]
     ) -> Machines:
         """Finish the pairs whose first problem is solved, and solve the others."""
         edges = dict(zip(pairs.classes, pairwise(pairs.flat[0].tolist()), strict=True))
 
-        def learned(pair: Classes, clock: Clock) -> Pair:
+        def learned(pair: Classes, clock: Clock) -> PairSVM:
             given: dict[str, Any] = {"start": start and start.part(*edges[pair]), "first": first.get(pair)}
             machine = self._machine(pairs, pair, **given, clock=clock, **options)
             if not machine.separates:

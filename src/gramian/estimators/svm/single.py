@@ -20,7 +20,7 @@ from gramian.data.blocks import by_blocks
 from gramian.estimators.base import NYSTROEM, row_weights, validated
 from gramian.estimators.docstrings import documented
 from gramian.estimators.duality import Array, Below, FittedTo, HardTube, Program
-from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, Training, kinds
+from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, TrainingRows, kinds
 from gramian.estimators.svm.expansion import Vector, dense
 from gramian.losses import EpsilonInsensitive
 from gramian.progress import Clock, progress
@@ -41,7 +41,7 @@ class Prepared:
 
     X: Any
     y: Any  # (n,): Targets of all rows; zeros without targets
-    training: Training
+    training: TrainingRows
     caches: Any
 
 
@@ -70,7 +70,7 @@ class _Single(SupportVectorMachine):
         """Return validated rows and targets."""
         raise NotImplementedError
 
-    def _task(self, y: Any, training: Training, start: Start | None) -> Task:
+    def _task(self, y: Any, training: TrainingRows, start: Start | None) -> Task:
         """Return the optimisation problem, with a starting point if the task accepts one."""
         raise NotImplementedError
 
@@ -221,7 +221,7 @@ class SVR(_Regressor):
         "epsilon": [Interval(Real, 0.0, None, closed="left")],
     }
 
-    def _task(self, y: Any, training: Training, start: Start | None) -> Task:
+    def _task(self, y: Any, training: TrainingRows, start: Start | None) -> Task:
         C = self.C * training.weight
         if math.isinf(self.C):
             # So large that a multiplier reaches it only if the hard problem is infeasible.
@@ -279,7 +279,7 @@ class NuSVR(_Regressor):
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
     }
 
-    def _task(self, y: Any, training: Training, start: Start | None) -> Task:
+    def _task(self, y: Any, training: TrainingRows, start: Start | None) -> Task:
         return svm_tasks.nu_regression(y, self.C * training.weight, self.nu)
 
     def _learned(self, solution: Solution) -> None:
@@ -332,7 +332,7 @@ class OneClassSVM(OutlierMixin, _Single):
         X = self._validated(X)
         return X, np.zeros(_num_samples(X))
 
-    def _task(self, y: Any, training: Training, start: Start | None) -> Task:
+    def _task(self, y: Any, training: TrainingRows, start: Start | None) -> Task:
         return svm_tasks.novelty(training.weight, self.nu)
 
     def _learned(self, solution: Solution) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.utils._param_validation import Interval
 
 from gramian.estimators.docstrings import documented
-from gramian.estimators.svm.classifier import EVERYBODY, Classes, Classifier, Machines, Members, Pair, Pairs
+from gramian.estimators.svm.classifier import EVERYBODY, Classes, Classifier, Machines, Members, Pairs, PairSVM
 from gramian.estimators.svm.expansion import Vector
 from gramian.solvers.svm import tasks as svm_tasks
 from gramian.solvers.svm.dense import Batch
@@ -82,13 +82,13 @@ class SVC(Classifier):
         pair: Classes,
         members: Members = EVERYBODY,
         start: Start | None = None,
-        first: Pair | None = None,
+        first: PairSVM | None = None,
         **options: Any,
-    ) -> Pair:
+    ) -> PairSVM:
         if first is not None or self.fit_intercept:
             return first or pairs.solve(pair, self._task(pairs, pair, members, start), members, **options)
 
-        def alone(task: Task) -> Pair:
+        def alone(task: Task) -> PairSVM:
             return pairs.solve(pair, task, members, intercept=False, **options)
 
         if math.isinf(self.C):
@@ -107,7 +107,7 @@ class SVC(Classifier):
     def _price(self, pair: int) -> float:
         return self.C
 
-    def _no_margin(self, machine: Pair, pairs: Pairs, a: Any, b: Any) -> str:
+    def _no_margin(self, machine: PairSVM, pairs: Pairs, a: Any, b: Any) -> str:
         # The rows whose convex combinations are the common point of the two hulls, by descending weight.
         heavy = np.argsort(-np.abs(machine.beta), kind="stable")
         heavy = pairs.of(machine.classes, pairs.training.kept)[heavy[np.abs(machine.beta[heavy]) > 1e-6]]
@@ -119,7 +119,7 @@ class SVC(Classifier):
         )
 
 
-def _hard(y: Vector, solve: Callable[[Task], Pair], pairs: Pairs) -> Pair:
+def _hard(y: Vector, solve: Callable[[Task], PairSVM], pairs: Pairs) -> PairSVM:
     """Hard margin without a bias: soft margins of growing C until no multiplier is at C; else ``vanished``."""
     unit = float(np.mean(pairs.kernel_rows.diagonal())) or 1.0
     for bound in (C / unit for C in HARD):
@@ -207,9 +207,9 @@ class NuSVC(Classifier):
         pair: Classes,
         members: Members = EVERYBODY,
         start: Start | None = None,
-        first: Pair | None = None,
+        first: PairSVM | None = None,
         **options: Any,
-    ) -> Pair:
+    ) -> PairSVM:
         """Find the C equivalent to ν; class weights, if any, then multiply that C."""
         nu = min(self.nu, self._largest_nu(pairs, pair))
         found = first or pairs.solve(pair, self._task(pairs, pair, members), members, **options)
@@ -240,7 +240,7 @@ class NuSVC(Classifier):
     def _price(self, pair: int) -> float:
         return float(self.C_[pair])
 
-    def _no_margin(self, machine: Pair, pairs: Pairs, a: Any, b: Any) -> str:
+    def _no_margin(self, machine: PairSVM, pairs: Pairs, a: Any, b: Any) -> str:
         enough = self._enough(pairs, machine.classes)
         return (
             f"nu={self.nu:.4g} leaves classes {a!r} and {b!r} no margin with this kernel: their reduced hulls overlap; "

@@ -38,7 +38,9 @@ COLUMNS = Side("R", "c", "B", "j", "far", "m", "BN", 1, "[None, :]")
 
 def source(to: Expression, depths: list[int], columns: int, same: bool) -> str:
     """Return the fused product of a tree with one or more columns; ``same`` where rows may meet themselves."""
-    sums = Sums(columns, _real(to), together=columns > 1 and not to.double, deep=any(depth > WHOLE for depth in depths))
+    sums = TileSums(
+        columns, _real(to), together=columns > 1 and not to.double, deep=any(depth > WHOLE for depth in depths)
+    )
     lines = [
         *_head(to, "O", ROWS),
         *_held(to, depths, ROWS),
@@ -134,7 +136,7 @@ def _tile(to: Expression, depths: list[int], side: Side) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Sums:
+class TileSums:
     """The sums over columns of K: for one column of V, for several by a matrix product, or one by one."""
 
     columns: int

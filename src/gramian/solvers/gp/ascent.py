@@ -62,7 +62,7 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Iterate:
+class ThetaPoint:
     """A theta, with the value and the gradient there."""
 
     theta: Theta
@@ -90,7 +90,7 @@ class Ascent:
 
     def ranked(self, starts: list[Theta], screen: Objective, share: float) -> list[Theta]:
         """The ends of rough climbs on a cheaper objective, the highest first, where the Hessian is estimated."""
-        runs: list[Iterate] = []
+        runs: list[ThetaPoint] = []
         objective, self.objective = self.objective, screen
         for start in starts:
             if runs and self.clock.expired:
@@ -104,7 +104,7 @@ class Ascent:
         self.objective, self.known = objective, []
         return [run.theta for run in runs]
 
-    def first_finite(self, starts: list[Theta]) -> Iterate:
+    def first_finite(self, starts: list[Theta]) -> ThetaPoint:
         """The end of the climb from the first start with a finite value."""
         for start in starts:
             run = self.to_the_end(start)
@@ -112,13 +112,13 @@ class Ascent:
                 break
         return run
 
-    def compared(self, ends: list[Theta], starts: list[Theta], value: Callable[[Theta], float]) -> Iterate:
+    def compared(self, ends: list[Theta], starts: list[Theta], value: Callable[[Theta], float]) -> ThetaPoint:
         """The starts and the ends of rough climbs, compared again by the objective itself."""
         distinct = [end for i, end in enumerate(ends) if not any(_near(end, other, APART) for other in ends[:i])]
         first = max([*distinct, *starts], key=value)
         return self.best_of([first, *(end for end in distinct if not _near(end, first, APART))])
 
-    def best_of(self, starts: list[Theta]) -> Iterate:
+    def best_of(self, starts: list[Theta]) -> ThetaPoint:
         """The end of the first climb, unless a rough climb from another start leads higher."""
         best = self.first_finite(starts)
         for start in starts[1:]:
@@ -131,7 +131,7 @@ class Ascent:
                 best = max(best, self.to_the_end(rough.theta), key=lambda run: run.value)
         return best
 
-    def to_the_end(self, start: Theta) -> Iterate:
+    def to_the_end(self, start: Theta) -> ThetaPoint:
         """L-BFGS, then Newton steps, which need no line search; both until the slope vanishes."""
         if self.guess is not None and self.guess[0] is start:
             (_, B), self.guess = self.guess, None
@@ -151,7 +151,7 @@ class Ascent:
         # The value is constant up to the bound, so that any end before it would depend on rounding.
         return self.newton(self.lbfgs(bound, FINE | {"gtol": self.aim * self.flat}), FINE_AIM * self.flat)
 
-    def newton(self, run: Iterate, flat: float) -> Iterate:
+    def newton(self, run: ThetaPoint, flat: float) -> ThetaPoint:
         """Newton steps while they lower the slope; one Hessian serves as long as they lower it much."""
         steps = NEWTON_STEPS if math.isfinite(run.value) and not run.limited else 0
         B: Array | None = None
@@ -172,7 +172,7 @@ class Ascent:
             run, B = trial, B if after < MUCH * left and np.array_equal(free, self.free(trial)) else None
         return run
 
-    def moved_to_bound(self, run: Iterate) -> Theta | None:
+    def moved_to_bound(self, run: ThetaPoint) -> Theta | None:
         """Theta with the parameter of the largest slope moved to its bound; None if all slopes vanish."""
         slope = np.clip(run.theta + run.slope, *self.bounds.T) - run.theta
         if not self.aim * self.flat < self.violation(run) < math.inf:
@@ -181,12 +181,12 @@ class Ascent:
         moved[worst] = self.bounds[worst, int(slope[worst] > 0)]
         return moved
 
-    def free(self, run: Iterate) -> NDArray[np.bool_]:
+    def free(self, run: ThetaPoint) -> NDArray[np.bool_]:
         """Which parameters are not held at a bound."""
         low, high = self.bounds.T
         return ~(((run.theta <= low) & (run.slope < 0)) | ((run.theta >= high) & (run.slope > 0)))
 
-    def curvature(self, run: Iterate, free: NDArray[np.bool_], *, timed: bool = False) -> Array | None:
+    def curvature(self, run: ThetaPoint, free: NDArray[np.bool_], *, timed: bool = False) -> Array | None:
         """Minus the Hessian, by differences of slopes in the free parameters; None if ``timed`` and time runs out."""
         inward = np.where(run.theta + DIFFERENCE > self.bounds[:, 1], -DIFFERENCE, DIFFERENCE)
         B = np.zeros((run.theta.size, run.theta.size))
@@ -198,7 +198,7 @@ class Ascent:
             B[j] = (run.slope - self.objective(moved)[1]) / inward[j]
         return 0.5 * (B + B.T)
 
-    def newton_step(self, run: Iterate, B: Array, least: float) -> Theta:
+    def newton_step(self, run: ThetaPoint, B: Array, least: float) -> Theta:
         """The end of a Newton step within the bounds; curvatures are at least a share of the largest."""
         free = self.free(run)
         curvature, axes = np.linalg.eigh(B[np.ix_(free, free)])
@@ -207,12 +207,12 @@ class Ascent:
         step[free] = np.clip(axes @ ((axes.T @ run.slope[free]) / size), -1.0, 1.0)
         return np.asarray(np.clip(run.theta + step, *self.bounds.T))
 
-    def from_curvature(self, start: Theta, B: Array) -> Iterate:
+    def from_curvature(self, start: Theta, B: Array) -> ThetaPoint:
         """Quasi-Newton steps, followed by L-BFGS unless the slope vanishes."""
         run = self.bfgs(start, B)
         return run if self.violation(run) <= self.newton_aim * self.flat else self.to_the_end(run.theta)
 
-    def bfgs(self, start: Theta, B: Array) -> Iterate:
+    def bfgs(self, start: Theta, B: Array) -> ThetaPoint:
         """BFGS from a Hessian known from fewer rows, until the slope vanishes or no step helps."""
         run = self.at(start)
         enough, slopes = min(self.aim, self.newton_aim) * self.flat, [math.inf] * PATIENCE
@@ -233,7 +233,7 @@ class Ascent:
             self.tick(self.iterations, evidence=run.value)
         return run
 
-    def backtracked(self, run: Iterate, target: Theta) -> Iterate:
+    def backtracked(self, run: ThetaPoint, target: Theta) -> ThetaPoint:
         """The end of a step, shortened while it lowers the value."""
         for _ in range(SHORTEST):
             trial = self.at(target)
@@ -242,11 +242,11 @@ class Ascent:
             target = run.theta + SHORTER * (target - run.theta)
         return trial
 
-    def at(self, theta: Theta) -> Iterate:
+    def at(self, theta: Theta) -> ThetaPoint:
         """Evaluate the objective."""
-        return Iterate(theta, *self.objective(theta))
+        return ThetaPoint(theta, *self.objective(theta))
 
-    def lbfgs(self, start: Theta, stop: dict[str, float], stride: float = EXPLORING) -> Iterate:
+    def lbfgs(self, start: Theta, stop: dict[str, float], stride: float = EXPLORING) -> ThetaPoint:
         """L-BFGS within the bounds; SciPy's first step is the whole gradient, which ``unit`` keeps within a stride."""
         first = self.at(start)
         if not math.isfinite(first.value):
@@ -264,7 +264,7 @@ class Ascent:
         options: Any = {"maxiter": self.max_iter, "maxfun": 20 * self.max_iter, "maxcor": 20, **stop, **flat}
         limits = Bounds(*self.bounds.T)
         found = minimize(descend, start, jac=True, method="L-BFGS-B", bounds=limits, callback=step, options=options)
-        return Iterate(found.x, -unit * float(found.fun), -unit * np.asarray(found.jac), found.nit >= self.max_iter)
+        return ThetaPoint(found.x, -unit * float(found.fun), -unit * np.asarray(found.jac), found.nit >= self.max_iter)
 
     def descend(self, theta: Theta, eval_gradient: bool = True) -> Any:
         """Return the objective to minimise, by scikit-learn's contract."""
@@ -279,12 +279,12 @@ class Ascent:
         if near or self.clock.expired:
             raise StopIteration
 
-    def violation(self, run: Iterate) -> float:
+    def violation(self, run: ThetaPoint) -> float:
         """The largest slope that the bounds allow to follow."""
         slope = np.clip(run.theta + run.slope, *self.bounds.T) - run.theta
         return float(np.abs(slope).max(initial=0.0)) if math.isfinite(run.value) else math.inf
 
-    def violation_with_rounding(self, run: Iterate) -> float:
+    def violation_with_rounding(self, run: ThetaPoint) -> float:
         """The violation by the steepest slope that rounding may hide: at most the range of slopes a step apart off."""
         runs = [run]
         for step in ROUNDING_STEPS:
@@ -297,7 +297,7 @@ class Ascent:
         middle, reach = 0.5 * (slopes.min(axis=0) + slopes.max(axis=0)), np.ptp(slopes, axis=0)
         return max(self.violation(replace(run, value=value, slope=middle + side * reach)) for side in (-1.0, 1.0))
 
-    def certificate(self, best: Iterate) -> Certificate:
+    def certificate(self, best: ThetaPoint) -> Certificate:
         """Return how far the slope is from zero, and why."""
         violation = self.violation(best)
         if violation <= self.flat:

@@ -76,7 +76,7 @@ class Mode:
 
 
 @dataclass(frozen=True, eq=False)
-class OnCard:
+class CardGram:
     """K on a GPU, recomputed for each product; the factor of B is kept there."""
 
     gram: Gram
@@ -98,7 +98,7 @@ class OnCard:
 
 
 def mode(
-    K: Array | OnCard,
+    K: Array | CardGram,
     y: NDArray[Any],
     *,
     start: Array | None = None,
@@ -139,7 +139,7 @@ def mode(
 class _Newton:
     """The iterate of Newton's method: coefficients a with f = K a."""
 
-    def __init__(self, K: Array | OnCard, y: Array) -> None:
+    def __init__(self, K: Array | CardGram, y: Array) -> None:
         self.K, self.y = K, y
         self.sign = 2.0 * y - 1.0
         zero = np.zeros_like(y)
@@ -169,7 +169,7 @@ class _Newton:
     def factorise(self, B: Array | None, root: Array) -> Any:
         """Factor of B = I + H^½ K H^½, whose eigenvalues are at least one if K is positive semi-definite."""
         self.factored = root
-        if isinstance(self.K, OnCard):
+        if isinstance(self.K, CardGram):
             return self.K.factor(root)
         assert B is not None
         np.multiply(self.K, root, out=B)
@@ -285,7 +285,7 @@ class LaplaceEvidence:
         if self.device is not None:
             gram = Gram(kernel, self.X, memory=self.memory, n_jobs=self.workers, device=self.device)
             if gram.card is not None:
-                self._matrix: Any = OnCard(gram)
+                self._matrix: Any = CardGram(gram)
                 return
             self._reserve()
         self._points = kernel.prepare(self.X)
@@ -304,7 +304,7 @@ class LaplaceEvidence:
         (I + K H)⁻¹; the variance times the curvature is the diagonal of I - B⁻¹.
         """
         K, root, factor, g = self._matrix, at.root, at.factor, at.coefficients
-        on_card = isinstance(K, OnCard)
+        on_card = isinstance(K, CardGram)
         R = None if on_card else inverse_below(factor)
         left = K.variance(factor) * root**2 if R is None else 1.0 - R.diagonal()
         third = -0.5 * left * (1.0 - 2.0 * at.pi)

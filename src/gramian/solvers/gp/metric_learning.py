@@ -68,7 +68,7 @@ class MetricEvidence(WeightedEvidence):
 
 
 @dataclass(frozen=True, eq=False)
-class Climb:
+class MapFit:
     """Where a search ended."""
 
     prior: Prior
@@ -86,7 +86,7 @@ def climb(
     clock: Clock,
     tick: Tick = silent,
     noises: tuple[float, float] = NOISES,
-) -> Climb:
+) -> MapFit:
     """Maximise the evidence over variances and, of L, the ``"scale"``, scales of ``"rows"``, or ``"entries"``."""
     entries, (d, k), unit = free == "entries", start.L.shape, unit_of(start.L)
     size = {"scale": 1, "rows": d, "entries": d * k}[free]
@@ -121,7 +121,7 @@ def climb(
     best, rise = prior_at(found.x), -np.asarray(found.jac)
     rise[:-2] *= unit_of(best.L) / unit if entries else 1.0
     slope = np.clip(found.x + rise, limits.lb, limits.ub) - found.x
-    return Climb(best, -float(found.fun), float(np.abs(slope).max()) / evidence.Y.shape[0], steps)
+    return MapFit(best, -float(found.fun), float(np.abs(slope).max()) / evidence.Y.shape[0], steps)
 
 
 def unit_of(L: Array) -> float:

@@ -20,7 +20,7 @@ from scipy.linalg import blas, qr, solve_triangular
 
 from gramian.certificates import Certificate, predicted_residual
 from gramian.gram import Gram, rpcholesky
-from gramian.gram.prepared import Columns, kept
+from gramian.gram.prepared import PreparedColumns, kept
 from gramian.kernels import Kernel
 from gramian.kernels.points import to_numpy
 from gramian.progress import Clock, Tick, silent
@@ -100,8 +100,8 @@ class Posterior:
         return None if self.device else self._columns.tile(Z)
 
     @property
-    def _columns(self) -> Columns:
-        return kept(self, Columns, self.signal, self.X, self.memory, self.workers)
+    def _columns(self) -> PreparedColumns:
+        return kept(self, PreparedColumns, self.signal, self.X, self.memory, self.workers)
 
     def prior(self, Z: Any, copies: int = 4) -> tuple[Array, Iterator[tuple[slice, Any]]]:
         """Return k(z, z), and an iterator over strips of k(Z, X), ``copies`` of which fit the budget: (m,)."""

@@ -37,7 +37,7 @@ REFINEMENTS = 3
 
 
 @dataclass(frozen=True, eq=False)
-class InFeatures:
+class FeatureSolution:
     """A solution in the space of a map, and how it was found."""
 
     found: Solution  # Weights of the features
@@ -58,7 +58,7 @@ def solve(
     tol: float = 1e-6,
     max_iter: int = 1000,
     clock: Clock | None = None,
-) -> InFeatures:
+) -> FeatureSolution:
     """Solve for ridge (k,); if it is None, for the ridges of a grid (g,) with the least leave-one-out errors.
 
     ``loo`` also returns the leave-one-out residuals, (n, k).
@@ -69,7 +69,7 @@ def solve(
         choice = choose_in_features(passes.blocks.n_rows, lift.width, ridge.size, sample.index.size, solver)
         if choice.name == "pcg":
             found, error = by_pcg(passes, lift, sample, ridge, tol=tol, max_iter=max_iter, clock=clock)
-            return InFeatures(found, choice, error)
+            return FeatureSolution(found, choice, error)
         if lift.independent and (fit := by_kernel_values(passes, lift, ridge, choice, tol=tol, clock=clock)):
             return fit
     sums, error = moments(passes, lift)
@@ -84,7 +84,7 @@ def solve(
         # Predictions use the expansion in the landmarks, so the certificate is computed from it.
         R = _residual(passes, lift, found.x, found.ridge, by_features=True)
         found = replace(found, certificate=measured(found.certificate, R, sums.right, tol))
-    return InFeatures(found, choice, error, sums)
+    return FeatureSolution(found, choice, error, sums)
 
 
 def targets_of(part: Part) -> Array:
@@ -161,7 +161,7 @@ def _residual(passes: Passes, lift: WorkerMap, w: Array, ridge: Array, *, by_fea
 
 def by_kernel_values(
     passes: Passes, lift: WorkerMap, ridge: Array, choice: Choice, *, tol: float, clock: Clock
-) -> InFeatures | None:
+) -> FeatureSolution | None:
     """Solve without computing features; None if refinement does not converge."""
     sums = passes.sum(_values, lift, width=lift.width)
     second, right = lift.congruent(sums["second"]), lift.mixed(sums["right"])
@@ -183,7 +183,7 @@ def by_kernel_values(
     plain = lift.congruent(sums["unweighted"]) if "unweighted" in sums.arrays else second
     error = max(1.0 - float(np.trace(plain) / sums["trace"]), 0.0) if sums["trace"] > 0 else 0.0
     found = Solution(w, certificate, ridge)
-    return InFeatures(found, choice, error, Moments(second, right, int(sums["count"])))
+    return FeatureSolution(found, choice, error, Moments(second, right, int(sums["count"])))
 
 
 # ---- leave-one-out ------------------------------------------------------------------------------------------------

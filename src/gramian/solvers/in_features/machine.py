@@ -12,10 +12,10 @@ from gramian.certificates import Certificate
 from gramian.data.passes import Held, Part, Passes
 from gramian.features.base import WorkerMap
 from gramian.losses import offers
-from gramian.solvers.in_features.newton import Optimum, Start, minimise
+from gramian.solvers.in_features.newton import FeatureOptimum, FeatureStart, minimise
 from gramian.solvers.in_features.objective import Ask, Functions, Point, Targets, concave, local
 from gramian.solvers.machine.data_term import DataFit, best_constant, least_scale
-from gramian.solvers.machine.penalties import SLACK, Found, Goal, Path, Turn, choose, gap_certificate
+from gramian.solvers.machine.penalties import SLACK, Goal, PathPoint, PenaltyPath, Turn, choose, gap_certificate
 
 Array = NDArray[np.float64]
 
@@ -43,9 +43,9 @@ class FeatureFit:
     steep: float  # Σ|slopes|, the cost of an error of one in every value, relative to the objective
 
     @property
-    def start(self) -> Start:
+    def start(self) -> FeatureStart:
         """The warm start for a similar problem."""
-        return Start(self.theta, WIDER * self.width)
+        return FeatureStart(self.theta, WIDER * self.width)
 
 
 def hessian_size(unknowns: int, functions: int) -> int:
@@ -54,7 +54,7 @@ def hessian_size(unknowns: int, functions: int) -> int:
 
 
 def solve(
-    passes: Passes, lift: WorkerMap, goal: Goal, targets: Targets, sample: Part, starts: list[Start | None]
+    passes: Passes, lift: WorkerMap, goal: Goal, targets: Targets, sample: Part, starts: list[FeatureStart | None]
 ) -> list[FeatureFit]:
     """Fit functions with any solver and penalty, from given starts or else from the optimum of a sample."""
     begun = _started(passes, lift, goal, targets, sample, starts)
@@ -68,7 +68,7 @@ def solve(
 
 
 @dataclass(frozen=True, eq=False)
-class FeaturePath(Path):
+class FeaturePath(PenaltyPath):
     """The problems with a squared penalty for one function on the features of a map."""
 
     passes: Passes
@@ -82,7 +82,7 @@ class FeaturePath(Path):
         """The loss."""
         return self.functions.targets.losses[self.which]
 
-    def minimised(self, lam: float, starts: dict[int, Start], goal: Goal) -> dict[int, Optimum]:
+    def minimised(self, lam: float, starts: dict[int, FeatureStart], goal: Goal) -> dict[int, FeatureOptimum]:
         """Minimise with the squared penalty; if a loss with only a gradient does not converge, assume it has kinks."""
         functions = replace(self.functions, lam=lam)
         found = minimise(self.passes, self.lift, functions, starts, goal)
@@ -95,7 +95,7 @@ class FeaturePath(Path):
             found |= minimise(self.passes, self.lift, replace(functions, kinks=True), bent, goal)
         return found
 
-    def fit(self, of: Optimum, multiplier: float, **other: float) -> FeatureFit:
+    def fit(self, of: FeatureOptimum, multiplier: float, **other: float) -> FeatureFit:
         """Return an optimum as a fit, with its own gap or that of another penalty."""
         said = {"primal": of.primal, "dual": of.dual, "violation": of.violation, **other}
         loss = self.loss.convex_part() if self.functions.tangents else self.loss
@@ -104,18 +104,18 @@ class FeaturePath(Path):
         )
         return FeatureFit(of.theta, of.width, certificate, multiplier, of.error, of.steep / of.size)
 
-    def plain(self, start: Start) -> FeatureFit:
+    def plain(self, start: FeatureStart) -> FeatureFit:
         lam = self.goal.strength
         return self.fit(self.minimised(lam, {self.which: start}, self.goal)[self.which], lam)
 
-    def squared(self, multiplier: float, start: Start) -> Found:
+    def squared(self, multiplier: float, start: FeatureStart) -> PathPoint:
         goal = replace(self.goal, tol=SLACK * self.goal.tol)  # so that the gap is due to the multiplier only
         of = self.minimised(multiplier, {self.which: start}, goal)[self.which]
         norm = float(np.linalg.norm(of.theta[: self.lift.width]))
         value = of.primal - 0.5 * multiplier * of.total * norm**2
-        return Found(of, value, of.total, norm, of.slopes, replace(start, theta=of.theta, width=WIDER * of.width))
+        return PathPoint(of, value, of.total, norm, of.slopes, replace(start, theta=of.theta, width=WIDER * of.width))
 
-    def zero(self, start: Start) -> Found:
+    def zero(self, start: FeatureStart) -> PathPoint:
         for multiplier in ENDLESS:
             found = self.squared(multiplier, start)
             zero = self.scaled(found, 0.0)
@@ -123,7 +123,7 @@ class FeaturePath(Path):
                 break
         return zero
 
-    def scaled(self, found: Found, share: float) -> Found:
+    def scaled(self, found: PathPoint, share: float) -> PathPoint:
         theta = found.at.theta.copy()
         theta[: self.lift.width] *= share
         point = Point(self.lift, self.functions, (Ask(self.which, theta, 1.0, hessian=False),))
@@ -131,12 +131,12 @@ class FeaturePath(Path):
         return replace(found, at=replace(found.at, theta=theta), norm=share * found.norm, value=value)
 
     def fitted(
-        self, at: Found, by: Found, primal: float, dual: float, violation: float, multiplier: float
+        self, at: PathPoint, by: PathPoint, primal: float, dual: float, violation: float, multiplier: float
     ) -> FeatureFit:
         of = replace(by.at, theta=at.at.theta)
         return self.fit(of, multiplier, primal=primal, dual=dual, violation=violation)
 
-    def again(self, start: Start, fitted: FeatureFit) -> Start:
+    def again(self, start: FeatureStart, fitted: FeatureFit) -> FeatureStart:
         return replace(start, theta=fitted.theta, width=start.wide)
 
     def turned(self, fitted: FeatureFit | None) -> Turn:
@@ -162,8 +162,8 @@ def _may_bend(loss: Any) -> bool:
 
 
 def _started(
-    passes: Passes, lift: WorkerMap, goal: Goal, targets: Targets, sample: Part, given: list[Start | None]
-) -> list[Start]:
+    passes: Passes, lift: WorkerMap, goal: Goal, targets: Targets, sample: Part, given: list[FeatureStart | None]
+) -> list[FeatureStart]:
     """The starting points of the functions: those given, or the optimum of a sample of the rows."""
     size = max(EACH * lift.width, LEAST)
     part = sample.take(np.arange(0, sample.index.size, -(-sample.index.size // size)))
@@ -183,7 +183,7 @@ def _started(
     return [replace(own, theta=fit.theta, width=WIDER * fit.width) for fit, own in zip(found, begun, strict=True)]
 
 
-def _origin(fit: DataFit, m: int, intercept: bool) -> Start:
+def _origin(fit: DataFit, m: int, intercept: bool) -> FeatureStart:
     """The best constant, with an envelope as wide as the targets are large."""
     theta = np.zeros((m + int(intercept), fit.y.shape[1]))
     zero, total = np.zeros_like(fit.y), float(fit.w.sum())
@@ -192,4 +192,4 @@ def _origin(fit: DataFit, m: int, intercept: bool) -> Start:
     slope = np.abs(fit.gradient(zero + theta[m:].sum(axis=0)))
     steep = max(float(np.sum(slope) / np.sum(fit.w * (slope > 0))) if slope.any() else 1.0, 1e-3)
     reach = max(float(np.sum(fit.w * np.abs(fit.y))) / (total * fit.y.shape[1]), 1e-12)
-    return Start(theta, reach / steep, reach / steep, least_scale(fit, intercept) / total)
+    return FeatureStart(theta, reach / steep, reach / steep, least_scale(fit, intercept) / total)

@@ -53,7 +53,7 @@ MOST_STALLS = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Start:
+class FeatureStart:
     """The starting point of a function."""
 
     theta: Array  # (m, k) or (m + 1, k): Weights, then a row of intercepts
@@ -63,7 +63,7 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Slopes:
+class SlopeSums:
     """A dual point u, one number for each row and function; with an intercept they sum to zero."""
 
     own: float  # Σ w ℓ*(u / w)
@@ -74,19 +74,19 @@ class Slopes:
         """Return an upper bound on ``Σ w ℓ*(share u / w)``, by convexity."""
         return share * self.own + (1.0 - share) * self.at_zero
 
-    def mixed(self, other: Slopes, share: float) -> Slopes:
+    def mixed(self, other: SlopeSums, share: float) -> SlopeSums:
         """Return upper bounds for the convex combination ``share self + (1 - share) other``."""
         own = share * self.own + (1.0 - share) * other.own
-        return Slopes(own, self.at_zero, share * self.norm + (1.0 - share) * other.norm)
+        return SlopeSums(own, self.at_zero, share * self.norm + (1.0 - share) * other.norm)
 
 
 @dataclass(frozen=True, eq=False)
-class Optimum:
+class FeatureOptimum:
     """The result for one function."""
 
     theta: Array  # (m, k) or (m + 1, k): Weights, then a row of intercepts
     width: float  # Of the last envelope
-    slopes: Slopes  # The best point of the dual
+    slopes: SlopeSums  # The best point of the dual
     primal: float  # The objective, times the sum of the weights
     dual: float  # A lower bound on its minimum
     violation: float  # The gradient, relative to that of the data term
@@ -117,7 +117,7 @@ class _Seen:
     slope: Array  # Its gradient
     smooth_gap: float  # Upper bound on its distance from its own minimum
     kink_gap: float  # The part of the gap that the envelope causes
-    found: Optimum  # The point as a result
+    found: FeatureOptimum  # The point as a result
     hessian: Array | None
     curvature: Curvature  # Its own, or that of a point before
     turns: Array | None  # The part of the gradient from rows at kinks, which grows as the width shrinks
@@ -130,19 +130,19 @@ class _Seen:
         return self.ask.width
 
 
-Way = Generator[Ask, tuple[Sums, int], Optimum]
+Way = Generator[Ask, tuple[Sums, int], FeatureOptimum]
 Look = Generator[Ask, tuple[Sums, int], _Seen]
 
 
 def minimise(
-    passes: Passes, lift: WorkerMap, functions: Functions, starts: dict[int, Start], limits: Goal
-) -> dict[int, Optimum]:
+    passes: Passes, lift: WorkerMap, functions: Functions, starts: dict[int, FeatureStart], limits: Goal
+) -> dict[int, FeatureOptimum]:
     """Minimise some of the functions independently, in passes shared by all."""
     settled = not functions.kinks and passes.blocks.n_rows * lift.width <= SMALL
     limits = replace(limits, tol=min(limits.tol, SETTLED) if settled else CLOSE * limits.tol)
     runs = {i: _newton(i, start, functions, lift.width, limits) for i, start in starts.items()}
     waiting = {i: next(run) for i, run in runs.items()}
-    found: dict[int, Optimum] = {}
+    found: dict[int, FeatureOptimum] = {}
     while waiting:
         for statistic in (local, along):
             asked = {i: ask for i, ask in waiting.items() if (ask.step is not None) == (statistic is along)}
@@ -158,7 +158,7 @@ def minimise(
     return found
 
 
-def _newton(which: int, start: Start, functions: Functions, m: int, limits: Goal) -> Way:
+def _newton(which: int, start: FeatureStart, functions: Functions, m: int, limits: Goal) -> Way:
     """Newton's method for one function, as a coroutine: it yields points to evaluate and is sent their sums."""
 
     def looked(theta: Array, width: float, hessian: bool = True) -> Look:
@@ -280,12 +280,12 @@ def _seen(ask: Ask, sums: Sums, i: int, functions: Functions, m: int, scale: flo
     gap = gap if np.isfinite(gap) and np.isfinite(primal) else np.inf
     violation = float(np.linalg.norm(slope)) / (float(np.linalg.norm(gradient)) + mu or 1.0)
     said = (primal, primal - gap, violation, total, error_of(sums), scale * total, float(sums[f"steep{i}"]))
-    found = Optimum(ask.theta, ask.width, slopes, *said)
+    found = FeatureOptimum(ask.theta, ask.width, slopes, *said)
     turns = sums[f"turns{i}"] if ask.hessian and functions.kinks else None
     return _Seen(ask, objective, slope, smooth_gap, kink_gap, found, H, curvature, turns, mu, m)
 
 
-def _slopes(sums: Sums, i: int, theta: Array, m: int, slack: float, intercept: bool) -> Slopes:
+def _slopes(sums: Sums, i: int, theta: Array, m: int, slack: float, intercept: bool) -> SlopeSums:
     """The slopes at a point as a dual point.
 
     With an intercept they must sum to zero, so some of one sign are scaled: ``ℓ*(t u) <= t ℓ*(u) + (1 - t) ℓ*(0)``.
@@ -295,7 +295,7 @@ def _slopes(sums: Sums, i: int, theta: Array, m: int, slack: float, intercept: b
         # Those of coupled functions are not scaled: a derivative s by an intercept costs s (b - b*), the ``slack``.
         gradient = sums[f"gradient{i}"]
         left = float(np.sum(gradient[m:] * theta[m:]))
-        return Slopes(float(sums[f"conjugate{i}"]) - left + slack, 0.0, float(np.linalg.norm(gradient[:m])))
+        return SlopeSums(float(sums[f"conjugate{i}"]) - left + slack, 0.0, float(np.linalg.norm(gradient[:m])))
     sizes, conjugates, zeros, gradients = (sums[f"{name}{i}"] for name in ("signs", "parts", "zeros", "rises"))
     t = np.ones(4)
     if intercept:
@@ -304,10 +304,10 @@ def _slopes(sums: Sums, i: int, theta: Array, m: int, slack: float, intercept: b
         few = sizes[larger] > excess
         t[[larger] if few else [larger, larger + 2]] -= excess / (sizes[larger] if few else max(up, down, EPS))
     conjugate = float(t @ conjugates + (1.0 - t) @ zeros)
-    return Slopes(conjugate, float(zeros.sum()), float(np.linalg.norm(gradients @ t)))
+    return SlopeSums(conjugate, float(zeros.sum()), float(np.linalg.norm(gradients @ t)))
 
 
-def _better(best: Optimum, here: Optimum) -> Optimum:
+def _better(best: FeatureOptimum, here: FeatureOptimum) -> FeatureOptimum:
     """The function with the lower objective, with the better of the two dual bounds."""
     a = here if here.primal < best.primal else best
     bound = here if here.dual > best.dual else best

@@ -22,7 +22,7 @@ from gramian.gram import Gram
 from gramian.kernels import Precomputed
 from gramian.solvers.machine.newton import Iterate
 from gramian.solvers.machine.penalties import Goal
-from gramian.solvers.machine.solve import Fitted
+from gramian.solvers.machine.solve import ExactFit
 from gramian.solvers.svm import smo
 from gramian.solvers.svm.row_cache import KernelRows, RowCache
 from gramian.solvers.svm.tasks import Task
@@ -39,7 +39,7 @@ LEAST = 1e-9
 Array = NDArray[np.float64]
 
 
-def solve(space: Any, loss: Any, y: Array, goal: Goal) -> Fitted:
+def solve(space: Any, loss: Any, y: Array, goal: Goal) -> ExactFit:
     """Fit a function to a joint loss: y (n, 1)."""
     plane, lam = _checked(loss, y[:, 0], goal.intercept), goal.strength
     n = y.shape[0]
@@ -71,7 +71,7 @@ def solve(space: Any, loss: Any, y: Array, goal: Goal) -> Fitted:
     advice = f"{why or 'stopped by rounding'}; allow more iterations, raise tol, or regularise more."
     figures: Any = {"primal": best[0], "dual": lower, "iterations": max(rounds, 1), "seconds": goal.clock.seconds}
     said = certify("duality gap", gap, max(goal.tol, 1e-12), advice, **figures)
-    return Fitted(at, point[:, None], replace(said, violation=gap), lam, why)
+    return ExactFit(at, point[:, None], replace(said, violation=gap), lam, why)
 
 
 def _simplex(G: Array, c: Array) -> Array:

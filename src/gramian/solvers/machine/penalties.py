@@ -219,7 +219,7 @@ def bound(slopes: Slopes, penalty: Any, strength: float, total: float) -> tuple[
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class PathPoint:
     """The optimum of a squared problem, or a function near it."""
 
     at: Any  # The function, in the representation of its space
@@ -234,13 +234,13 @@ class Found:
 class Turn:
     """The next step of the convex-concave procedure: the tangents at the current function, and what they change."""
 
-    path: Path  # The convex problem with tangents at the function
+    path: PenaltyPath  # The convex problem with tangents at the function
     settled: bool  # Whether the tangents are those it was found with
     excess: float  # The mean loss minus that of the convex problem
     wrong: float  # The share of rows on the wrong side
 
 
-class Path(ABC):
+class PenaltyPath(ABC):
     """The squared problems of a machine on some rows, for every multiplier."""
 
     goal: Goal
@@ -251,19 +251,21 @@ class Path(ABC):
         """Fit with the squared penalty itself."""
 
     @abstractmethod
-    def squared(self, multiplier: float, start: Any) -> Found:
+    def squared(self, multiplier: float, start: Any) -> PathPoint:
         """Solve one of the problems, to a share of the tolerance."""
 
     @abstractmethod
-    def zero(self, start: Any) -> Found:
+    def zero(self, start: Any) -> PathPoint:
         """Return the best constant."""
 
     @abstractmethod
-    def scaled(self, found: Found, share: float) -> Found:
+    def scaled(self, found: PathPoint, share: float) -> PathPoint:
         """Return a share of a function."""
 
     @abstractmethod
-    def fitted(self, at: Found, by: Found, primal: float, dual: float, violation: float, multiplier: float) -> Any:
+    def fitted(
+        self, at: PathPoint, by: PathPoint, primal: float, dual: float, violation: float, multiplier: float
+    ) -> Any:
         """Return a function as a fit, certified by a point of the dual."""
 
     @abstractmethod
@@ -296,7 +298,7 @@ class Path(ABC):
         def slope(norm: float) -> float:
             return max(lam * float(g.derivative(max(norm, GRID[0]))), 1e-300)
 
-        def fitted(at: Found, by: Found, multiplier: float) -> Any:
+        def fitted(at: PathPoint, by: PathPoint, multiplier: float) -> Any:
             here = by.slopes.norm / by.total if at is zero else multiplier * at.norm
             off = here / slope(at.norm) - 1.0
             primal, dual = at.value + lam * by.total * float(g.value(at.norm)), bound(by.slopes, g, lam, by.total)[0]

@@ -17,9 +17,9 @@ from gramian.solvers.machine.data_term import DataFit, Tilted, best_constant, le
 from gramian.solvers.machine.newton import Iterate, NewtonResult, squared_objective
 from gramian.solvers.machine.penalties import (
     SLACK,
-    Found,
     Goal,
-    Path,
+    PathPoint,
+    PenaltyPath,
     Turn,
     bound,
     choose,
@@ -69,7 +69,7 @@ class Problem:
 
 
 @dataclass(frozen=True, eq=False)
-class Fitted:
+class ExactFit:
     """A fitted function."""
 
     at: Iterate  # Coefficients, values and constants
@@ -84,20 +84,20 @@ class Fitted:
         return self.at
 
 
-def solve(problem: Problem, start: Iterate | None = None) -> Fitted:
+def solve(problem: Problem, start: Iterate | None = None) -> ExactFit:
     """Fit a function by any solver, under any penalty."""
-    fitted: Fitted = ExactPath(problem).solve(start or newton.origin(problem.fit, problem.goal.intercept))
+    fitted: ExactFit = ExactPath(problem).solve(start or newton.origin(problem.fit, problem.goal.intercept))
     return fitted
 
 
-class ExactPath(Path):
+class ExactPath(PenaltyPath):
     """The squared problems in the space of a kernel."""
 
     def __init__(self, p: Problem, whole: DataFit | None = None, tilt: Any = None) -> None:
         self.p, self.goal, self.loss, self.total = p, p.goal, p.fit.loss, p.total
         self.whole, self.tilt = whole or p.fit, tilt  # The loss that is not convex, and the slopes of its concave part
 
-    def plain(self, start: Iterate) -> Fitted:
+    def plain(self, start: Iterate) -> ExactFit:
         lam, mu = self.goal.strength, self.goal.strength * self.total
         of = self._minimised(lam, start, self.goal.tol)
         r, Kr = of.u + mu * of.at.alpha, of.Ku + mu * of.at.values
@@ -122,30 +122,32 @@ class ExactPath(Path):
             return proximal.minimise(p.space, p.fit, mu, found.at, goal)
         return found
 
-    def squared(self, multiplier: float, start: Iterate) -> Found:
+    def squared(self, multiplier: float, start: Iterate) -> PathPoint:
         return self._found(self._minimised(multiplier, start, SLACK * self.goal.tol))
 
-    def zero(self, start: Iterate) -> Found:
+    def zero(self, start: Iterate) -> PathPoint:
         at = newton.origin(self.p.fit, self.goal.intercept)
         u = self.p.fit.gradient(at.f)
         return self._found(NewtonResult(at, u, self.p.space @ u, 0.0, 0))
 
-    def _found(self, of: NewtonResult) -> Found:
+    def _found(self, of: NewtonResult) -> PathPoint:
         slopes = dual_point(self.p, of.at, of.u, of.Ku)
-        return Found(of, self.p.fit.value(of.at.f), self.total, float(np.sqrt(of.at.norm2)), slopes, of.at)
+        return PathPoint(of, self.p.fit.value(of.at.f), self.total, float(np.sqrt(of.at.norm2)), slopes, of.at)
 
-    def scaled(self, found: Found, share: float) -> Found:
+    def scaled(self, found: PathPoint, share: float) -> PathPoint:
         at = replace(found.at.at, alpha=share * found.at.at.alpha, values=share * found.at.at.values)
         if self.goal.intercept:
             at = replace(at, b=best_constant(self.p.fit, at.values, at.b))
         return replace(self._found(replace(found.at, at=at)), slopes=found.slopes)
 
-    def fitted(self, at: Found, by: Found, primal: float, dual: float, violation: float, multiplier: float) -> Fitted:
+    def fitted(
+        self, at: PathPoint, by: PathPoint, primal: float, dual: float, violation: float, multiplier: float
+    ) -> ExactFit:
         said = self.p.certificate(primal, dual, violation, by.at.steps, by.at.why)
         point: Any = by.slopes
-        return Fitted(at.at.at, point.u, said, multiplier, by.at.why)
+        return ExactFit(at.at.at, point.u, said, multiplier, by.at.why)
 
-    def _limit(self, start: Iterate) -> Fitted:
+    def _limit(self, start: Iterate) -> ExactFit:
         """Minimise the loss alone: the limit of the squared penalty as lam falls, if it exists.
 
         If the loss has a minimum, ‖f‖ grows to the least norm of all minimisers, and otherwise without bound.
@@ -180,12 +182,12 @@ class ExactPath(Path):
             "loss; use lam > 0."
         )
 
-    def _penalised(self, start: Iterate) -> Fitted:
+    def _penalised(self, start: Iterate) -> ExactFit:
         if self.goal.penalty == "squared" and self.goal.strength == 0:
             return self._limit(start)
         return certified(self.p, super()._penalised(start))
 
-    def turned(self, fitted: Fitted | None) -> Turn:
+    def turned(self, fitted: ExactFit | None) -> Turn:
         loss, y, w = self.whole.loss, self.whole.y, self.whole.w
         part = loss.convex_part()
         f = np.zeros_like(y) if fitted is None else fitted.at.f
@@ -250,7 +252,7 @@ def _lost(p: Problem, at: Iterate) -> float:
     return 64.0 * float(np.finfo(np.float64).eps) * largest * float(np.abs(at.alpha).sum()) ** 2
 
 
-def certified(p: Problem, fitted: Fitted) -> Fitted:
+def certified(p: Problem, fitted: ExactFit) -> ExactFit:
     """Return a fit with the certificate of the function that it predicts."""
     if p.predict is None:
         return fitted
@@ -269,7 +271,7 @@ def _least_coefficients(p: Problem, at: Iterate) -> Iterate:
     return replace(at, alpha=axes[:, kept] @ (axes[:, kept].T @ at.alpha))
 
 
-def _certified(p: Problem, fitted: Fitted) -> Fitted:
+def _certified(p: Problem, fitted: ExactFit) -> ExactFit:
     """The fit with the certificate of the values that its coefficients predict."""
     assert p.predict is not None
     at = replace(fitted.at, values=p.predict(fitted.at.alpha))

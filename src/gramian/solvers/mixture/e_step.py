@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from gramian.data.passes import Need, Part, Passes, Sums
 from gramian.solvers.mixture.covariances import EPS, CovarianceFamily, Floats, quadratics
 from gramian.solvers.mixture.exponential_family import LOG_ZERO, Mixture
-from gramian.solvers.mixture.row_tiles import Block, Rows, Scratch, Workers
+from gramian.solvers.mixture.row_tiles import Block, Scratch, Tiles, Workers
 
 # Largest absolute error of a row's log-density for which the expanded form is used.
 ROUNDING = 1e-8
@@ -85,7 +85,7 @@ class Statistics:
 
 
 def expect(
-    rows: Rows, mixture: Mixture, workers: Workers, *, hard: bool = False, origin: Floats | None = None
+    rows: Tiles, mixture: Mixture, workers: Workers, *, hard: bool = False, origin: Floats | None = None
 ) -> Statistics:
     """Take the E-step: the statistics of rows under the posterior of a mixture, about an origin (K, d)."""
     view = _View.of(rows, mixture)
@@ -98,25 +98,25 @@ def expect(
     return view.sum(posterior, workers, origin)
 
 
-def natural_origin(rows: Rows, mixture: Mixture) -> Floats:
+def natural_origin(rows: Tiles, mixture: Mixture) -> Floats:
     """Return an origin for which moments do not cancel, relative to the centre: zero if possible, else the means."""
     return np.zeros_like(mixture.means) if is_expanded(rows, mixture) else mixture.means
 
 
-def is_expanded(rows: Rows, mixture: Mixture) -> bool:
+def is_expanded(rows: Tiles, mixture: Mixture) -> bool:
     """Whether the expanded form of densities is fast and accurate enough."""
     return _View.of(rows, mixture).expanded
 
 
 def tally(
-    rows: Rows, family: CovarianceFamily, assignment: Assignment, workers: Workers, origin: Floats | None = None
+    rows: Tiles, family: CovarianceFamily, assignment: Assignment, workers: Workers, origin: Floats | None = None
 ) -> Statistics:
     """Return the statistics of rows for given responsibilities q: origin (K, d)."""
     view = _View(rows, family, expanded=origin is None and _worthwhile(family))
     return view.sum(lambda block, phi, scratch: (assignment(block),), workers, origin)
 
 
-def evaluate(rows: Rows, mixture: Mixture, workers: Workers, figure: str, out: NDArray[Any]) -> NDArray[Any]:
+def evaluate(rows: Tiles, mixture: Mixture, workers: Workers, figure: str, out: NDArray[Any]) -> NDArray[Any]:
     """Write "labels", "log_density", "posterior" or "log_joint" of every row: out (n,) or (n, K)."""
     view = _View.of(rows, mixture)
 
@@ -150,12 +150,12 @@ def _figure_of(figure: str, joint: Floats, scratch: Scratch) -> NDArray[Any]:
 class _View:
     """Blocks of rows as ``φ``, with its quadratics only if the expanded form is used."""
 
-    rows: Rows
+    rows: Tiles
     family: CovarianceFamily
     expanded: bool
 
     @classmethod
-    def of(cls, rows: Rows, mixture: Mixture) -> _View:
+    def of(cls, rows: Tiles, mixture: Mixture) -> _View:
         """Choose the fastest form that is accurate to ``ROUNDING``."""
         reach = np.maximum(rows.reach, np.abs(mixture.means))
         accurate = EPS * mixture.magnitude(reach) <= ROUNDING
@@ -253,32 +253,32 @@ def _extent(shared: None, parts: Iterator[Part]) -> list[tuple[Any, ...]]:
     return [(p.X.min(axis=0), p.X.max(axis=0), p.X.sum(axis=0, dtype=np.float64), len(p.X), p.X.dtype) for p in parts]
 
 
-def frame(passes: Passes) -> tuple[Rows, int]:
-    """Return the centre and reach of all rows, as an empty ``Rows``, and the number of rows of positive weight."""
+def frame(passes: Passes) -> tuple[Tiles, int]:
+    """Return the centre and reach of all rows, as an empty ``Tiles``, and the number of rows of positive weight."""
     found = [extent for extents in passes.map(_extent, None, need=Need(y=False)) for extent in extents]
     if not found:
         raise ValueError("weights must be positive for at least one row; all weights are zero.")
     low, high, sums, counts, dtypes = zip(*found, strict=True)
     bottom, top, n = np.min(low, axis=0), np.max(high, axis=0), sum(counts)
     centre = np.clip(np.sum(sums, axis=0) / n, bottom, top)
-    return Rows(np.empty((0, len(centre)), dtypes[0]), centre, np.maximum(top - centre, centre - bottom)), n
+    return Tiles(np.empty((0, len(centre)), dtypes[0]), centre, np.maximum(top - centre, centre - bottom)), n
 
 
 ALONE = Workers(1)
 """One worker for each thread of a pass, whose buffers are kept from part to part."""
 
 
-def _expected(part: Part, seen: Rows, mixture: Mixture, hard: bool, origin: Floats | None) -> Sums:
+def _expected(part: Part, seen: Tiles, mixture: Mixture, hard: bool, origin: Floats | None) -> Sums:
     rows = replace(seen, X=part.X, weights=part.weight)
     found = expect(rows, mixture, ALONE, hard=hard, origin=origin)
     return Sums.of(moments=found.moments, figures=[found.log_likelihood, found.entropy, found.divergence])
 
 
-def expectation(passes: Passes, seen: Rows) -> Any:
+def expectation(passes: Passes, seen: Tiles) -> Any:
     """Return a function that takes the E-step over blocks, with the arguments of ``expect``."""
 
     def expected(
-        rows: Rows, mixture: Mixture, workers: Workers, *, hard: bool = False, origin: Floats | None = None
+        rows: Tiles, mixture: Mixture, workers: Workers, *, hard: bool = False, origin: Floats | None = None
     ) -> Statistics:
         sums = passes.sum(_expected, seen, mixture, hard, origin, need=Need(y=False))
         about = natural_origin(rows, mixture) if origin is None else origin

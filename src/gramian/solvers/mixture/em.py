@@ -32,7 +32,7 @@ from gramian.progress import Clock, Tick, silent
 from gramian.solvers.mixture.covariances import EPS, quadratics
 from gramian.solvers.mixture.e_step import ROUNDING, Statistics, expect
 from gramian.solvers.mixture.exponential_family import Mixture
-from gramian.solvers.mixture.row_tiles import Rows, Workers
+from gramian.solvers.mixture.row_tiles import Tiles, Workers
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class EMResult:
 
 
 def em(
-    rows: Rows,
+    rows: Tiles,
     start: Mixture,
     workers: Workers,
     *,
@@ -167,7 +167,7 @@ def _require_rise(
         )
 
 
-def _rounding(rows: Rows, mixture: Mixture) -> float:
+def _rounding(rows: Tiles, mixture: Mixture) -> float:
     """Bound on the rounding error of the objective per row, from residuals and from factors."""
     # An error of eps · √magnitude in a whitened coordinate, times a coordinate of size one.
     residuals = EPS * math.sqrt(mixture.family.n_features * mixture.magnitude(rows.reach))

@@ -10,19 +10,19 @@ from numpy.typing import NDArray
 from gramian.solvers.mixture.covariances import Floats
 from gramian.solvers.mixture.e_step import Statistics, is_expanded
 from gramian.solvers.mixture.exponential_family import LOG_ZERO, Mixture
-from gramian.solvers.mixture.row_tiles import Rows, Workers
+from gramian.solvers.mixture.row_tiles import Tiles, Workers
 
 
 class CardExpectation:
     """Rows copied to a GPU once; calling it with the arguments of ``expect`` takes the E-step."""
 
-    def __init__(self, rows: Rows, device: Any) -> None:
+    def __init__(self, rows: Tiles, device: Any) -> None:
         from gramian.gram.gpu.mixture import CardMixtureRows
 
         self.rows, self._moved = rows, CardMixtureRows(rows.X, rows.centre, rows.weights, device)
 
     def __call__(
-        self, rows: Rows, mixture: Mixture, workers: Workers, *, hard: bool = False, origin: Floats | None = None
+        self, rows: Tiles, mixture: Mixture, workers: Workers, *, hard: bool = False, origin: Floats | None = None
     ) -> Statistics:
         """Take the E-step."""
         densities = self._densities(mixture)

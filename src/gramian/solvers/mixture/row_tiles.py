@@ -60,7 +60,7 @@ class Block:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class Tiles:
     """Rows relative to a centre, with their weights; X itself is never copied."""
 
     X: NDArray[Any]  # (n, d): Float32 or float64

@@ -14,7 +14,7 @@ from gramian.gram import Gram, SymmetricGram
 from gramian.kernels.resolve import is_precomputed
 from gramian.solvers.in_features.covariance import CentredProducts, covariance, projections
 from gramian.solvers.spectral import eigen
-from gramian.solvers.spectral.eigen import Request, Spectrum
+from gramian.solvers.spectral.eigen import Eigenpairs, Request
 
 Array = NDArray[np.float64]
 
@@ -32,7 +32,7 @@ RANGE = 1e-140, 1e140
 """Largest k(x, x) that can be squared in float64."""
 
 
-def by_gram(gram: Gram, X: Any, ask: Request) -> Spectrum:
+def by_gram(gram: Gram, X: Any, ask: Request) -> Eigenpairs:
     """Decompose the Gram matrix, stored or by products within its memory budget: X (n, d)."""
     n, solver, size = gram.shape[0], _solver(ask, gram.shape[0]), float(np.abs(gram.diagonal()).max())
     if size and not RANGE[0] < size < RANGE[1]:
@@ -75,7 +75,7 @@ def _solver(ask: Request, n: int) -> str:
 
 
 def _centred(K: Any, ask: Request) -> Any:
-    return eigen.Centred(K) if ask.center else K
+    return eigen.CentredOperator(K) if ask.center else K
 
 
 def _stored(gram: Gram, K: Any, ask: Request, dtype: Any) -> Any:
@@ -84,7 +84,7 @@ def _stored(gram: Gram, K: Any, ask: Request, dtype: Any) -> Any:
     return SymmetricGram(gram, budget, dtype) if isinstance(K, SymmetricGram) else K
 
 
-def _lanczos(gram: Gram, K: Any, ask: Request, *, single: bool) -> Spectrum:
+def _lanczos(gram: Gram, K: Any, ask: Request, *, single: bool) -> Eigenpairs:
     """Lanczos on K, if possible in float32, certified in float64; if that does not converge, it goes on in float64."""
     start = None
     if single:
@@ -99,7 +99,9 @@ def _lanczos(gram: Gram, K: Any, ask: Request, *, single: bool) -> Spectrum:
     return eigen.lanczos(_centred(_stored(gram, K, ask, np.float64), ask), ask, start=start)
 
 
-def by_features(passes: Passes, lift: WorkerMap, sample: Part, ask: Request, *, every: bool) -> tuple[Spectrum, float]:
+def by_features(
+    passes: Passes, lift: WorkerMap, sample: Part, ask: Request, *, every: bool
+) -> tuple[Eigenpairs, float]:
     """Decompose ``F Fᵀ``, centred or not, through the covariance of the features; also return the map's trace error.
 
     The eigenvectors have entries for every row, or for the rows of the sample only.

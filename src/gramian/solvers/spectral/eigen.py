@@ -74,7 +74,7 @@ DOUBLE = Rounding()
 
 
 @dataclass(frozen=True, eq=False)
-class Spectrum:
+class Eigenpairs:
     """Eigenvalues in descending order, and their eigenvectors; for a Gram matrix, also what projections need."""
 
     values: Array  # (r,): Eigenvalues
@@ -89,7 +89,7 @@ class Spectrum:
 
 
 @dataclass(frozen=True, eq=False)
-class Centred:
+class CentredOperator:
     """The operator ``(I - 11ᵀ/n) K (I - 11ᵀ/n)``: K of the centred features."""
 
     K: Operator  # Square
@@ -132,13 +132,13 @@ class Request:
 
     def certified(
         self, A: Operator, values: Array, vectors: Array, smallest: float, tol: float, iterations: int, advice: str
-    ) -> Spectrum:
+    ) -> Eigenpairs:
         """Certify eigenpairs by their residuals, computed with one more product."""
         residuals = np.linalg.norm(np.asarray(A @ vectors) - vectors * values, axis=0)
         worst = self.rounding._worst(residuals, values, A.shape[0])
         seconds = self.clock.seconds
         certificate = certify("eigen-residual", worst, tol, advice, seconds=seconds, iterations=iterations)
-        return Spectrum(values, vectors, float(smallest), certificate)
+        return Eigenpairs(values, vectors, float(smallest), certificate)
 
 
 def lowest(A: Operator) -> float:
@@ -175,7 +175,7 @@ def lapack(matrix: Array, rank: int) -> tuple[Array, Array]:
 
 def dense(
     A: Operator, matrix: Array, ask: Request, decompose: Callable[[Array, int], tuple[Array, Array]] = lapack
-) -> Spectrum:
+) -> Eigenpairs:
     """Decompose the matrix itself: matrix (n, n)."""
     first = matrix.shape[0] - ask.rank
     values, vectors = decompose(matrix, ask.rank)
@@ -192,7 +192,7 @@ def lanczos(
     start: Array | None = None,
     exact: Operator | None = None,
     unit: float | None = None,
-) -> Spectrum:
+) -> Eigenpairs:
     """Find the largest eigenvalues by block Lanczos with full reorthogonalisation and thick restarts.
 
     Products with ``A`` may have errors of ``unit`` times its norm if ``exact`` is given to certify the result.
@@ -302,7 +302,7 @@ class _Basis:
         self.size = keep
 
 
-def arpack(A: Operator, ask: Request) -> Spectrum:
+def arpack(A: Operator, ask: Request) -> Eigenpairs:
     """Find the largest eigenvalues by ARPACK, with products of one vector at a time."""
     products = 0
 
@@ -330,7 +330,7 @@ def arpack(A: Operator, ask: Request) -> Spectrum:
     return ask.certified(A, values[order], vectors[:, order], smallest, tol, products, advice)
 
 
-def randomized(A: Operator, ask: Request) -> Spectrum:
+def randomized(A: Operator, ask: Request) -> Eigenpairs:
     """Find the largest eigenvalues by subspace iteration from a random block (Halko, Martinsson and Tropp, 2011)."""
     n, rank = A.shape[0], ask.rank
     power = ask.power if ask.power is not None else (7 if rank < 0.1 * n else 4)
