@@ -36,6 +36,18 @@ def test_report_is_one_call(table: Path, monkeypatch: pytest.MonkeyPatch, capsys
     assert capsys.readouterr().out == "report: page.html\nreport: report.html\n"
 
 
+def test_report_overwrites_nothing_unless_told_to(table: Path, capsys: Any) -> None:
+    model, page = table.parent / "m", table.parent / "page.html"
+    gramian.save(gramian.KernelRidge().fit([[0.0, 0.0], [1.0, 1.0]], [0.0, 1.0]), model, data={"target": "y"})
+    page.write_text("mine")
+    command = ["report", str(model), str(table), "-o", str(page)]
+    assert main(command) == 2
+    assert "page.html exists; choose another path, or overwrite it with --force" in capsys.readouterr().err
+    assert page.read_text() == "mine"
+    assert main([*command, "--force"]) == 0
+    assert f"It is saved in <code>{model}</code>" in page.read_text()
+
+
 def test_report_without_its_packages(table: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
     gramian.save(gramian.KernelRidge().fit([[0.0], [1.0]], [0.0, 1.0]), table.parent / "m")

@@ -13,6 +13,7 @@ from sklearn.metrics import f1_score
 import gramian
 from gramian.estimators.auto.base import fit_by_clock
 from gramian.estimators.auto.forest import Forest
+from gramian.inspection import sensitivity
 from gramian.progress import Clock
 from gramian.reports.facts import measured, settings_of
 from gramian.reports.held_out import evaluate, importance
@@ -24,8 +25,9 @@ from gramian.reports.worst import worst_rows
 def table():
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"size <m>": rng.standard_normal(120), "kind": rng.choice(["a & b", "<i>c</i>"], 120)})
+    frame["size <m>"] += 2000.0
     frame.loc[::17, "size <m>"] = np.nan
-    target = frame["size <m>"].fillna(0.0) * 2 + (frame["kind"] == "a & b") + 0.1 * rng.standard_normal(120)
+    target = (frame["size <m>"] - 2000.0).fillna(0.0) * 2 + (frame["kind"] == "a & b") + 0.1 * rng.standard_normal(120)
     return frame, target.rename("price")
 
 
@@ -66,6 +68,7 @@ def test_columns_that_are_not_inputs_are_not_shown_as_such(table, library):
     assert inputs.names == ["kind", "size <m>"]
     worst = worst_rows(subject, found, inputs)
     assert set(worst.columns[1:3]) == {"kind", "size <m>"}
+    assert not any("," in cell for line in worst.lines for cell in line[1:3])
     assert {line[1 + worst.columns[1:].index("kind")] for line in worst.lines} <= {"a & b", "<i>c</i>"}
 
 
@@ -128,6 +131,8 @@ def test_trees_that_know_a_target_do_not_predict_its_row_with_a_column_shuffled(
     assert any(isinstance(scaling, Forest) for *_, scaling in model._parts)
     subject = subject_of(model, X, y)
     found = importance(subject, evaluate(subject))
+    with pytest.raises(ValueError, match="contains trees, whose predictions jump; use 'permutation' or 'leave_out'"):
+        sensitivity(model, X, method="gradient")
     assert found.importance.argmax() == 0
     assert found.importance.min() > -0.003  # -0.005 where all trees are asked
 

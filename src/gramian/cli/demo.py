@@ -55,7 +55,7 @@ def _judged(
     fitted = _step(screen, "fit", old, "--target", target, "--time-limit", limit, "--out", model, *again)
     _step(screen, "predict", model, new, *how, "-o", out, *again)
     try:
-        page = _step(screen, "report", model, new, "-o", folder / f"{name}.html")["report"]
+        page = _step(screen, "report", model, new, "-o", folder / f"{name}.html", *again)["report"]
     except ImportError as error:
         screen.say(f"no report: {error}")
         page = None

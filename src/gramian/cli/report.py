@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from gramian.cli.screen import Screen
-from gramian.cli.shared import MODEL, TARGET, saved
+from gramian.cli.shared import MODEL, TARGET, check_free, saved
 
 HELP = "write an HTML page about a saved model"
 
@@ -17,12 +18,14 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("data", nargs="?", help="a table to judge it on")
     parser.add_argument("--target", help=TARGET)
     parser.add_argument("-o", "--out", default="report.html", metavar="FILE", help="(default: %(default)s)")
+    parser.add_argument("--force", action="store_true", help="overwrite FILE if it exists")
 
 
 def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
     """Write the page."""
     from gramian.reports import report
 
+    check_free(Path(options.out), options.force)
     model, notes = saved(options)
     X = y = target = None
     if options.data is not None:

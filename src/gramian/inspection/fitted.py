@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from gramian.estimators.auto.forest import Forest
 from gramian.gram import Gram
 from gramian.kernels import Kernel, Precomputed
 from gramian.kernels.points import dense
@@ -45,6 +46,13 @@ def _parts(estimator: Any) -> list[Any]:
     """The binary classifiers inside a Gaussian process classifier; the map inside an approximate machine."""
     inside = [getattr(estimator, name) for name in ("base_estimator_", "approximation_") if hasattr(estimator, name)]
     return [*inside, *(binary for part in inside for binary in getattr(part, "estimators_", ()))]
+
+
+def forest_of(estimator: Any) -> Forest | None:
+    """Return the forest inside an automatic estimator; None if there is none."""
+    automatic = hasattr(estimator, "leaderboard_")
+    found = (scaling for *_, scaling in (estimator._parts if automatic else ()) if isinstance(scaling, Forest))
+    return next(found, None)
 
 
 def some_rows(estimator: Any, X: Any, *, what: str) -> Any:

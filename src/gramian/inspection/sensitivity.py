@@ -15,7 +15,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from gramian.estimators.auto.tables import TableWarning
-from gramian.inspection.fitted import Array, decision_values, input_names, sampled, some_rows, unnamed
+from gramian.inspection.fitted import Array, decision_values, forest_of, input_names, sampled, some_rows, unnamed
 from gramian.inspection.tables import as_table, numbers, shuffled, with_column
 from gramian.kernels.resolve import is_precomputed
 from gramian.numerals import written
@@ -103,8 +103,8 @@ def sensitivity(
       inputs, this is the root mean square distance of f to the nearest function without this input (Sobol's total
       effect).
     - ``"gradient"``: the mean of ∣∂f/∂xⱼ∣ over rows, times the standard deviation of the input: exact for kernel
-      expansions, by finite differences otherwise, for numeric columns only. The eigenvectors of the mean of ∇f ∇fᵀ are
-      the directions along which the function varies.
+      expansions, by finite differences otherwise, for numeric columns only, and not for models with trees. The
+      eigenvectors of the mean of ∇f ∇fᵀ are the directions along which the function varies.
 
     None of them measures causal effects, and inputs with the same information share their importance.
 
@@ -161,6 +161,8 @@ def sensitivity(
     some = sampled(_num_samples(table), max_rows, random_state)
     rows = _safe_indexing(table, some)
     if method == "gradient":
+        if forest_of(estimator) is not None:
+            raise ValueError("the model contains trees, whose predictions jump; use 'permutation' or 'leave_out'.")
         return _by_gradients(estimator, table, rows, names, scaled)
     if method == "permutation" and (y is None or _num_samples(y) != _num_samples(table)):
         count = "None" if y is None else f"{_num_samples(y):,} of them"

@@ -22,7 +22,7 @@ from sklearn.utils.validation import _num_samples
 from gramian.estimators.auto.forest import Forest
 from gramian.estimators.auto.row_hashes import OneFold, find_rows
 from gramian.inspection import Sensitivity, sensitivity
-from gramian.inspection.fitted import sampled, unnamed
+from gramian.inspection.fitted import forest_of, sampled, unnamed
 from gramian.reports.subject import Subject, used_columns
 
 ROWS = 1000
@@ -156,7 +156,7 @@ def _by_fold_of_forest(model: Any, X: Any, y: Any) -> list[Held]:
 
     A training row with a shuffled column would else count as new, and be predicted by trees that know its target.
     """
-    forest = next((scaling for *_, scaling in model._parts if isinstance(scaling, Forest)), None)
+    forest = forest_of(model)
     if forest is None:
         return [(model, X, y)]
     held, folds = [], forest.folds(model._encoded(X))

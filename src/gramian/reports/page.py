@@ -49,7 +49,7 @@ def report(
     *,
     title: str | None = None,
     source: str | None = None,
-    folder: str | os.PathLike[str] = "model",
+    folder: str | os.PathLike[str] | None = None,
     target: str | None = None,
 ) -> Path:
     """Write a page about a fitted model that can be sent on: one HTML file, without a link to anything outside.
@@ -71,8 +71,8 @@ def report(
         Its heading; by default the model's name.
     source : str or None, default=None
         Where the data come from, as the page shall say it.
-    folder : str or path, default="model"
-        Where the model is saved, for the lines that tell how to load it.
+    folder : str, path or None, default=None
+        Where the model is saved, for the lines that tell how to load it; ``None`` if it is not saved yet.
     target : str or None, default=None
         What y is called; by default its name, where it has one.
 
@@ -105,7 +105,7 @@ def report(
     subject = replace(subject_of(model, X, y), target=target or getattr(y, "name", None))
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["written"] = lambda value, spread=math.nan: written(value, spread).replace("-", "−")
-    content = {"source": source, "folder": str(folder), "css": _part("page.css"), "js": _part("page.js")}
+    content = {"source": source, "folder": folder and str(folder), "css": _part("page.css"), "js": _part("page.js")}
     with pyplot().ioff():
         page = environment.from_string(_part("page.html")).render(**content, **_content(subject, title))
     file.write_text(page, encoding="utf-8")
@@ -164,7 +164,7 @@ def _cards(subject: Subject, score: Score | None) -> list[tuple[str, str, str]]:
     n, budget = subject.n_train, getattr(subject.machine, "memory", None)
     note = f"K would take {readable(8 * n * n)}" if n else "held by the model"
     if budget is not None:
-        note = f"a fit may take {budget if isinstance(budget, str) else readable(budget)}"
+        note = f"a fit may use up to {budget if isinstance(budget, str) else readable(budget)}"
     return [*cards, ("Memory", bytes_held(subject.model), note)]
 
 

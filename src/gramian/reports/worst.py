@@ -59,5 +59,5 @@ def _cell(value: Any) -> str:
     if value is None or value != value:
         return "missing"
     if isinstance(value, float | np.floating):
-        return f"{value:,.6g}"
+        return f"{value:.6g}"  # as in the table: 2002 is a year
     return shortened(value, WIDE)

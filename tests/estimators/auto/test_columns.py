@@ -291,6 +291,8 @@ def test_identifiers_are_left_out(rng):
 
     assert left_out("row", shuffled)  # dense whole numbers, none of them twice
     assert left_out("customerId", spread)  # by its name
+    assert left_out("customer", spread)  # by its name, unless its order tells the target
+    assert not left_out("customer", spread, np.sin(spread / 2e10)[:, None])
     assert not left_out("population", spread)  # whole numbers that chance would not repeat
     assert not left_out("row", shuffled, named=False)  # a plain matrix
     assert not left_out("age", np.r_[shuffled[1:], shuffled[1]])  # one twice

@@ -258,7 +258,7 @@ def _linear_error(encoder: Any, column: Column, targets: Array) -> float:
 
 
 def _is_identifier(column: Column, encoder: Any, targets: Array) -> bool:
-    """Whether whole numbers only tell rows apart: none repeats, and none is called for by its name or by chance."""
+    """Whether whole numbers only tell rows apart: none repeats, and a name or chance says so."""
     if not isinstance(encoder, NumberColumn) or encoder.kind != "number" or encoder.gaps:
         return False
     values = encoder.transform(column)[:, 0]
@@ -268,7 +268,7 @@ def _is_identifier(column: Column, encoder: Any, targets: Array) -> bool:
     if _ID_NAME.search(column.name):
         return True
     repeats = n * (n - 1) / (2.0 * (float(np.ptp(values)) + 1.0))
-    return repeats > REPEATS and not _order_tells(values, targets)
+    return (repeats > REPEATS or _KEY_NAME.search(column.name) is not None) and not _order_tells(values, targets)
 
 
 def _order_tells(values: Array, targets: Array) -> bool:
@@ -393,4 +393,8 @@ def _text(column: Column, length: int = 0) -> Any:
     return Text(column.name, tuple(words[:WORDS]), length)
 
 
+_KEY_NAME = re.compile(
+    r"(^|[\W_])(?i:key|no|nr|num|number|code|ref|serial|account|client|contract|customer|invoice|member|order|patient|"
+    r"policy|user)$"
+)
 _ID_NAME = re.compile(r"(^|[\W_])(?i:id|uuid|guid)$|[a-z](Id|ID)$")
