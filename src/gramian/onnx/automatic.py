@@ -34,13 +34,15 @@ DOUBLE, WHOLE = 11, 7
 def outputs(g: Graph, model: Any, x: str) -> dict[str, Output]:
     """Return the outputs of the graph."""
     z = _encoded(g, model.columns_.columns, x)
-    members = [(weight, inside, _scaled(g, scaling, z)) for weight, _, inside, scaling in model._parts]
+    scaled = [_scaled(g, scaling, z) for scaling in _scalings(model)]
+    members = [(weight, inside, own) for (weight, _, inside, _), own in zip(model._parts, scaled, strict=True)]
     return (_classes if is_classifier(model) else _numbers)(g, model, members)
 
 
 def rows_like(model: Any) -> Array:
     """Return random rows near the training rows, with gaps in columns that may have them."""
-    rng, scaling = np.random.default_rng(0), model.scaling_
+    rng = np.random.default_rng(0)
+    scaling = _scalings(model)[0]
     rows = np.zeros((ROWS, model.n_features_in_))
     if isinstance(scaling, Normal):
         middle, spread = np.median(scaling.quantiles, axis=0), scaling.quantiles.std(axis=0)
@@ -78,13 +80,19 @@ def _encoded(g: Graph, columns: Any, x: str) -> str:
 # ---- scales -------------------------------------------------------------------------------------------------------
 
 
-def _scaled(g: Graph, scaling: Any, z: str) -> str:
-    """Scaled columns; all of them are numbers."""
-    if isinstance(scaling, Forest):
+def _scalings(model: Any) -> list[Any]:
+    """Scalings of all machines; raise for a forest."""
+    found = [scaling for *_, scaling in model._parts]
+    if any(isinstance(scaling, Forest) for scaling in found):
         raise ValueError(
             "ONNX export has no forests, and this model averages one; leave 'linear' out of machines= to fit it "
             "without, or keep the model as a folder (gramian.save)."
         )
+    return found
+
+
+def _scaled(g: Graph, scaling: Any, z: str) -> str:
+    """Scaled columns; all of them are numbers."""
     if isinstance(scaling, Standard):
         # With one column, onnxruntime would fuse the quotient, in single precision.
         return g("MatMul", g("Sub", z, scaling.mean), np.diag(1.0 / scaling.deviation))

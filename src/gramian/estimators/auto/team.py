@@ -84,15 +84,16 @@ class Team:
         They are of trials where splits are a user's, which are more honest than others, and where too few rows are new
         to the kernels of the last fits as well.
         """
-        rung, made = self.winners[0].found.rung, [(done.held, done.rows) for done in lasts]
-        common: Rows = reduce(np.intersect1d, [np.zeros(0, np.intp) if rows is None else rows for _, rows in made])
+        rung, none = self.winners[0].found.rung, (np.zeros((0, 1)), np.zeros(0, np.intp))
+        made = [none if d.held is None or d.rows is None else (np.asarray(d.held), np.asarray(d.rows)) for d in lasts]
+        common: Rows = reduce(np.intersect1d, [rows for _, rows in made])
         one = len(rung.splits) == 1
         if one:
             common = np.setdiff1d(common, rung.splits[0][0])
         if rung.asked or common.size < max(LEAST_NEW * rung.held_out.size, 1.0):
             return np.stack([np.asarray(p.found.held) for p in self.winners]), rung.held_out, False
         found = []
-        for held, rows in ((np.asarray(held), np.asarray(rows)) for held, rows in made):
+        for held, rows in made:
             order = np.argsort(rows)
             found.append(held[order[np.searchsorted(rows[order], common)]])
         return np.stack(found), common, one
