@@ -77,13 +77,7 @@ class Certificate:
         return f"{line}; {self.message}" if self.message else line
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a plain dictionary.
-
-        Returns
-        -------
-        dict
-            Field names and values, ready for JSON.
-        """
+        """Return the fields as a plain dictionary, ready for JSON."""
         return asdict(self)
 
 

@@ -101,47 +101,19 @@ class Function:
         return narrow(np.asarray(self._gram(Z) @ self.coefficients), Z)
 
     def gradient(self, Z: Any) -> NDArray[Any]:
-        """Return ∇f at some points, by tiles.
-
-        Parameters
-        ----------
-        Z : array-like of shape (m, d)
-            The points.
-
-        Returns
-        -------
-        array of shape (m, d)
-            The gradients; a term of the sum at a kink of k counts as zero.
-        """
+        """Return ∇f at some points, by tiles; a term at a kink of k counts as zero: Z (m, d) → (m, d)."""
         return narrow(self._gram(Z).grad_inputs(self.coefficients), Z)
 
     # ---- geometry -----------------------------------------------------------------------------------------------
 
     def inner(self, g: Function) -> float:
-        """Return <f, g> = Σ_ij a_i b_j k(x_i, y_j).
-
-        Parameters
-        ----------
-        g : Function
-            A function of the same kernel.
-
-        Returns
-        -------
-        float
-            The inner product in the RKHS.
-        """
+        """Return <f, g> = Σ_ij a_i b_j k(x_i, y_j), for functions of one kernel: Function → number."""
         self._same_space(g)
         K = self._gram() if self._same_points(g) else self._gram(g.X).T
         return float(self.coefficients @ (K @ g.coefficients))
 
     def norm(self) -> float:
-        """Return ‖f‖ = √(αᵀKα).
-
-        Returns
-        -------
-        float
-            The norm in the RKHS.
-        """
+        """Return ‖f‖ = √(αᵀKα)."""
         return float(np.sqrt(max(self.inner(self), 0.0)))
 
     def __add__(self, g: Any) -> Function:
@@ -188,18 +160,7 @@ class Function:
     # ---- fewer points -------------------------------------------------------------------------------------------
 
     def restrict(self, index: ArrayLike) -> Function:
-        """Return the terms of f that belong to some of its points.
-
-        Parameters
-        ----------
-        index : array-like of int or bool
-            The points. With a precomputed kernel, new rows then hold kernel values with these points only.
-
-        Returns
-        -------
-        Function
-            The sum over these points; no longer a fit, so without ``power``.
-        """
+        """Return the terms of f at some of its points; no longer a fit, so without ``power``: index → Function."""
         keep = np.arange(len(self))[np.asarray(index)]
         X = self.X[keep]
         if is_precomputed(self.kernel):
@@ -207,18 +168,7 @@ class Function:
         return replace(self, X=X, coefficients=self.coefficients[keep], ridge=None, noise=0.0)
 
     def prune(self, tol: float = 0.0) -> Function:
-        """Return f without the points whose coefficient is zero.
-
-        Parameters
-        ----------
-        tol : float, default=0.0
-            Coefficients up to this size, relative to the largest, count as zero.
-
-        Returns
-        -------
-        Function
-            The same function if ``tol`` is zero; at least one point is kept.
-        """
+        """Return f without coefficients up to ``tol`` times the largest, but with at least one: tol → Function."""
         size = np.abs(self.coefficients)
         keep = size > tol * size.max(initial=0.0)
         return self.restrict(np.flatnonzero(keep) if keep.any() else [0])

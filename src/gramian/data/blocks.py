@@ -84,18 +84,7 @@ class Blocks:
         self.client, self.rows, self.checkpoint = client, rows, checkpoint
 
     def with_columns(self, columns: Sequence[str]) -> Blocks:
-        """Return the same rows with other inputs, without target and weight.
-
-        Parameters
-        ----------
-        columns : sequence of str
-            Columns of X.
-
-        Returns
-        -------
-        Blocks
-            Not yet opened.
-        """
+        """Return the same rows with other inputs, without target and weight, not yet opened: column names → Blocks."""
         return Blocks(self.source, None, None, list(columns), self.client, rows=self.rows)
 
     def mapped(self, function: Callable[[Any, Any], tuple[Any, Any]]) -> Blocks:
@@ -178,42 +167,14 @@ class Blocks:
         )
 
     def sample(self, size: int, random_state: int = 0) -> Part:
-        """Draw rows uniformly, in one pass; the same rows whatever the blocks and the workers.
-
-        Parameters
-        ----------
-        size : int
-            How many; all rows if there are no more.
-        random_state : int, default=0
-            Seed.
-
-        Returns
-        -------
-        Part
-            Rows of positive weight, in the order of the data.
-        """
+        """Draw rows of positive weight uniformly, in one pass, the same whatever the blocks: size, seed → Part."""
         with self.passes() as passes:
             return passes.sample(size, random_state)
 
     def passes(
         self, *, n_jobs: int | None = None, verbose: int | bool = False, label: str = "blocks"
     ) -> AbstractContextManager[Passes]:
-        """Open passes over the blocks in a ``with`` block; an error or Ctrl-C cancels running tasks.
-
-        Parameters
-        ----------
-        n_jobs : int or None, default=None
-            Threads, if threads do the work.
-        verbose : int or bool, default=False
-            Whether to show a progress bar.
-        label : str, default="blocks"
-            What is being done.
-
-        Returns
-        -------
-        context manager
-            Its value, ``Passes``, is what the work is given to.
-        """
+        """Open passes over the blocks in a ``with`` block; an error or Ctrl-C cancels running tasks: → Passes."""
         kept = None if self.checkpoint is None else Checkpoint(self.checkpoint)
         return Passes(self, executor_for(self.client, n_jobs), kept).running(verbose, label)
 

@@ -69,13 +69,7 @@ class Results:
         return self.blocks.passes(n_jobs=self.n_jobs, verbose=self.verbose, label=self.label)
 
     def compute(self) -> Any:
-        """Return the results of all rows; they must fit in memory.
-
-        Returns
-        -------
-        array or tuple of array
-            In the order of the rows.
-        """
+        """Return the results of all rows, which must fit in memory, in the order of the rows."""
         return _together(list(self))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:

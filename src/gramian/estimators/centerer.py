@@ -55,11 +55,6 @@ class KernelCenterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             Not used; for pipelines.
         sample_weight : float, array-like of shape (n,) or None, default=None
             Weights >= 0 of the rows in the mean.
-
-        Returns
-        -------
-        KernelCenterer
-            The fitted transformer.
         """
         K = validate_data(self, K, dtype=DTYPES)
         if K.shape[0] != K.shape[1]:

@@ -126,11 +126,6 @@ class KernelInterpolator(KernelExpansion):
             Rows, no two equal unless there is a nugget; objects if the kernel compares objects.
         y : array-like of shape (n,) or (n, k)
             Values to interpolate.
-
-        Returns
-        -------
-        KernelInterpolator
-            The fitted estimator.
         """
         refuse_blocks(self, X, f"KernelRidge(1e-6, {NYSTROEM})")
         with fitting(self) as clock:

@@ -183,11 +183,6 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             Numbers, for one or several targets, or class labels.
         sample_weight : float, array-like of shape (n,) or None, default=None
             Weights >= 0: a row of weight two counts as two equal rows.
-
-        Returns
-        -------
-        MetricMap
-            The fitted map.
         """
         check_means(self)
         refuse_blocks(self, X, "a sample of them to learn the map, and transform() on the rest")
@@ -306,18 +301,7 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
 
     @with_tensors
     def transform(self, X: Any) -> NDArray[Any]:
-        """Map rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, d)
-            Rows.
-
-        Returns
-        -------
-        array of shape (m, k)
-            ``X @ L_``, in the dtype of X.
-        """
+        """Return ``X @ L_``, in the dtype of X: X (m, d) → (m, k)."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=DTYPES, reset=False)
         return narrow(wide(X) @ self.L_, X)

@@ -199,11 +199,6 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
             Rows; the square Gram matrix if the kernel is precomputed; objects if the kernel compares objects.
         y : None
             Not used.
-
-        Returns
-        -------
-        KernelPCA
-            The fitted estimator.
         """
         with fitting(self) as clock:
             refuse_device(self)
@@ -350,20 +345,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
 
     @with_tensors
     def fit_transform(self, X: Any, y: Any = None) -> NDArray[Any]:
-        """Find the components and return the projections of the same rows, at no extra cost.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n, d)
-            Rows.
-        y : None
-            Not used.
-
-        Returns
-        -------
-        array of shape (n, r)
-            The projections.
-        """
+        """Find the components and return the projections of the same rows, at no extra cost: X (n, d) → (n, r)."""
         self.fit(X)
         return self.transform(X) if is_blocks(X) else self._projections()
 
@@ -415,18 +397,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
 
     @with_tensors
     def inverse_transform(self, X: Any) -> NDArray[Any]:
-        """Find rows whose projections are close to the given ones.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, r)
-            Projections.
-
-        Returns
-        -------
-        array of shape (m, d)
-            Pre-images, in the dtype of X.
-        """
+        """Find rows whose projections are close to the given ones, in the same dtype: X (m, r) → (m, d)."""
         check_is_fitted(self)
         if not self.fit_inverse_transform:
             raise NotFittedError(

@@ -180,11 +180,6 @@ class KernelRidge(KernelExpansion):
             Targets; ``Blocks`` contain theirs.
         sample_weight : float, array-like of shape (n,) or None, default=None
             Weights >= 0; a row of weight zero is left out.
-
-        Returns
-        -------
-        KernelRidge
-            The fitted estimator.
         """
         with fitting(self) as clock:
             refuse_device(self)
@@ -397,11 +392,6 @@ class KernelRidge(KernelExpansion):
             Targets.
         sample_weight : float, array-like of shape (n,) or None, default=None
             Weights >= 0.
-
-        Returns
-        -------
-        KernelRidge
-            The fitted estimator.
         """
         with fitting(self) as clock:
             past: Moments | None = getattr(self, "_moments", None)

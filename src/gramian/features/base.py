@@ -98,11 +98,6 @@ class ExplicitMap(Nested, TransformerMixin, BaseEstimator):
             Rows; the square Gram matrix if the kernel is precomputed; objects if the kernel compares objects.
         y : None
             Not used.
-
-        Returns
-        -------
-        ExplicitMap
-            The fitted map.
         """
         check_means(self)
         if is_blocks(X):
@@ -112,18 +107,7 @@ class ExplicitMap(Nested, TransformerMixin, BaseEstimator):
 
     @by_blocks
     def transform(self, X: Any) -> NDArray[Any]:
-        """Return the features of some rows.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        array or CSR of shape (n, m)
-            The features, in the dtype of X; float64 for objects.
-        """
+        """Return the features of some rows, in the dtype of X, or float64 for objects: X (n, d) → (n, m)."""
         check_is_fitted(self)
         return self._features(self._validated(X, reset=False))
 
@@ -144,22 +128,7 @@ class ExplicitMap(Nested, TransformerMixin, BaseEstimator):
         return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
 
     def evaluate(self, X: Any, w: NDArray[np.float64], memory: int | str | None = None) -> NDArray[np.float64]:
-        """Return the values ``<w, ψ(x)>`` of functions given by their weights, without holding all features at once.
-
-        Parameters
-        ----------
-        X : array or CSR of shape (m, d)
-            Rows.
-        w : array of shape (n_components,) or (n_components, k)
-            The weights of one function or of several.
-        memory : int, str or None, default=None
-            The most bytes of features to hold at a time.
-
-        Returns
-        -------
-        array of shape (m,) or (m, k)
-            The values, computed in float64.
-        """
+        """Return the values ``<w, ψ(x)>`` in float64, without holding all features: X (n, d), w (m, k) → (n, k)."""
         check_is_fitted(self)
         X = wide(X)
         height = max(memory_budget(memory) // (STRIP_BYTES * max(w.shape[0], 1)), 1)

@@ -132,20 +132,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
 
     @parameters_checked
     def fit_transform(self, X: Any, y: Any = None) -> NDArray[Any]:
-        """Choose the landmarks and return the features of the same rows, which some rules compute anyway.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n, d)
-            Rows.
-        y : None
-            Not used.
-
-        Returns
-        -------
-        array of shape (n, n_components_)
-            The features, in the dtype of X; float64 for objects.
-        """
+        """Choose the landmarks and return the features of the same rows: X (n, d) → (n, n_components_)."""
         if is_blocks(X):
             return self.fit(X).transform(X)
         X = self._validated(X, reset=True)
@@ -324,33 +311,11 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         return Gram(self.kernel_, X, landmarks, memory=memory, n_jobs=self.n_jobs, device=self.device)
 
     def values(self, X: Any) -> NDArray[np.float64]:
-        """Return the kernel values of rows with the landmarks; the features are ``values(X) @ normalization_.T``.
-
-        Parameters
-        ----------
-        X : array or CSR of shape (m, d)
-            Rows; k(new, train) if the kernel is precomputed.
-
-        Returns
-        -------
-        array of shape (m, n_components_)
-            The kernel values.
-        """
+        """Return k(X, landmarks); the features are ``values(X) @ normalization_.T``: X (m, d) → (m, n_components_)."""
         return np.asarray(self._gram(self._validated(X, reset=False)).dense())
 
     def expansion(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return the coefficients at the landmarks of the function ``<w, ψ(·)>``.
-
-        Parameters
-        ----------
-        w : array of shape (n_components_, k)
-            Weights of the features.
-
-        Returns
-        -------
-        array of shape (n_components_, k)
-            ``L⁻ᵀ w``: the function is ``k(·, components_) @`` this.
-        """
+        """Return ``L⁻ᵀ w``, the coefficients of ``<w, ψ(·)>`` at the landmarks: w (n_components_, k) → the same."""
         check_is_fitted(self)
         return np.asarray(self.normalization_.T @ w)
 

@@ -240,18 +240,7 @@ class PolynomialMap(ExplicitMap):
         return out
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Return the names of the products, such as ``1`` or ``x0^2 x1``.
-
-        Parameters
-        ----------
-        input_features : array-like of str or None, default=None
-            Names of the inputs; by default those of ``fit``, or ``x0``, ``x1``, ...
-
-        Returns
-        -------
-        array of shape (n_output_features_,)
-            Names, without the weights.
-        """
+        """Return the names of the products, such as ``1`` or ``x0^2 x1``: names of inputs → (n_output_features_,)."""
         check_is_fitted(self)
         inputs = _check_feature_names_in(self, input_features)
         words: list[tuple[int, ...]] = [()]

@@ -137,18 +137,7 @@ class Gram(LinearOperator):
     # ---- parts of the matrix ------------------------------------------------------------------------------------
 
     def dense(self, out: NDArray[Any] | None = None) -> NDArray[Any]:
-        """Return the matrix itself.
-
-        Parameters
-        ----------
-        out : array of shape (n, m) or None, default=None
-            Where to write, C-ordered or not.
-
-        Returns
-        -------
-        array of shape (n, m)
-            K.
-        """
+        """Return the matrix itself, written to ``out`` if that is given: → (n, m)."""
         if out is None and not self.fits:
             raise MemoryError(
                 f"the {self.shape[0]:,} x {self.shape[1]:,} Gram matrix takes {readable(self.nbytes)} and memory is "
@@ -180,13 +169,7 @@ class Gram(LinearOperator):
         return self._fill(A, B, out)
 
     def diagonal(self) -> NDArray[Any]:
-        """Return k(x_i, x_i).
-
-        Returns
-        -------
-        array of shape (n,)
-            The diagonal; only of a square matrix of X with itself.
-        """
+        """Return k(x_i, x_i), only of a square matrix of X with itself: → (n,)."""
         if self._A.ids != self._B.ids:
             raise ValueError("only the Gram matrix of X with itself has a diagonal; this one is of X and another Y.")
         return self.engine.diagonal(self._A, self.dtype)
@@ -236,35 +219,13 @@ class Gram(LinearOperator):
     # ---- derivatives --------------------------------------------------------------------------------------------
 
     def vjp(self, W: NDArray[Any]) -> NDArray[np.float64]:
-        """Return Σ_ij W_ij ∂K_ij/∂theta, by panels.
-
-        Parameters
-        ----------
-        W : array of shape (n, m)
-            Weights.
-
-        Returns
-        -------
-        array of shape (p,)
-            One entry per entry of ``kernel.theta``.
-        """
+        """Return Σ_ij W_ij ∂K_ij/∂theta, by panels: W (n, m) → (p,)."""
         if W.shape != self.shape:
             raise ValueError(f"W must have shape {self.shape}, got {W.shape}.")
         return self.engine.vjp(self._A, self._B, W)
 
     def grad_inputs(self, V: NDArray[Any]) -> NDArray[Any]:
-        """Return Σ_j V_j ∂k(x_i, y_j)/∂x_i: the gradient at every x_i of the function Σ_j V_j k(·, y_j), by tiles.
-
-        Parameters
-        ----------
-        V : array of shape (m,)
-            Coefficients.
-
-        Returns
-        -------
-        array of shape (n, d)
-            The gradients.
-        """
+        """Return Σ_j V_j ∂k(x_i, y_j)/∂x_i, the gradients of Σ_j V_j k(·, y_j) at the rows: V (m,) → (n, d)."""
         V = np.asarray(V)
         if V.shape != self.shape[1:]:
             raise ValueError(f"V must have shape {self.shape[1:]}, got {V.shape}.")

@@ -153,59 +153,16 @@ class Kernel(Tunable, FeatureSpace, SpectralMeasure):
         return self.tile(A, B, check_out(out, (len(A), len(B))))
 
     def diag(self, X: Any) -> Array:
-        """Return k(x, x) for every row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        array of shape (n,)
-            The diagonal of ``self(X)``.
-        """
+        """Return k(x, x) for every row: X (n, d) → (n,)."""
         return self.diagonal(self.prepare(X)[0])
 
     def vjp(self, X: Any, Y: Any, W: Array) -> NDArray[np.float64]:
-        """Return Σ_ij W_ij ∂k(x_i, y_j)/∂theta without an (n, m, p) array.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows.
-        Y : array-like of shape (m, d) or None
-            Columns; ``None`` for X itself.
-        W : array of shape (n, m)
-            Weights.
-
-        Returns
-        -------
-        array of shape (p,)
-            One entry per entry of ``theta``.
-        """
+        """Return Σ_ij W_ij ∂k(x_i, y_j)/∂theta, in O(nm) memory: X (n, d), Y (m, d) or None, W (n, m) → (p,)."""
         A, B = self.prepare(X, Y)
         return self.tile_vjp(A, B, self._weights(A, B, W))
 
     def grad_inputs(self, X: Any, Y: Any, W: Array) -> Array:
-        """Return Σ_j W_ij ∂k(x_i, y_j)/∂x_i for every row i.
-
-        The columns are held fixed, even if ``Y`` is ``None``. Where k has a kink at x = z, the term is zero.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows.
-        Y : array-like of shape (m, d) or None
-            Columns; ``None`` for X itself.
-        W : array of shape (n, m)
-            Weights.
-
-        Returns
-        -------
-        array of shape (n, d)
-            The gradients.
-        """
+        """Return Σ_j W_ij ∂k(x_i, y_j)/∂x_i, Y held fixed, zero at kinks: X (n, d), Y (m, d), W (n, m) → (n, d)."""
         A, B = self.prepare(X, Y)
         return self.tile_gradient(A, B, self._weights(A, B, W))
 
@@ -339,28 +296,11 @@ class Kernel(Tunable, FeatureSpace, SpectralMeasure):
         return _package().Power(self, exponent)
 
     def normalized(self) -> Normalized:
-        """Return k(x, z) / √(k(x, x) k(z, z)).
-
-        Returns
-        -------
-        Kernel
-            A kernel whose diagonal is one (zero where k(x, x) is zero).
-        """
+        """Return k(x, z) / √(k(x, x) k(z, z)), whose diagonal is one, or zero where k(x, x) is zero."""
         return _package().Normalized(self)
 
     def centred(self, rows: Any) -> Kernel:
-        """Return <ψ(x) - μ, ψ(z) - μ>, where μ is the mean of some rows in feature space.
-
-        Parameters
-        ----------
-        rows : array-like of shape (n, d), or sequence of objects
-            The rows.
-
-        Returns
-        -------
-        Kernel
-            The centred kernel; it stores the rows, and has no parameters to learn.
-        """
+        """Return <ψ(x) - μ, ψ(z) - μ>, where μ is the mean of some rows in feature space: rows (n, d) → Kernel."""
         return _package().Centred(self, rows)
 
     def compose(self, phi: Callable[[Any], Any]) -> Composed:
@@ -380,33 +320,11 @@ class Kernel(Tunable, FeatureSpace, SpectralMeasure):
         return _package().Composed(self, phi)
 
     def on(self, *columns: int) -> Composed:
-        """Return the kernel restricted to some columns.
-
-        Parameters
-        ----------
-        *columns : int
-            Column positions.
-
-        Returns
-        -------
-        Kernel
-            The restricted kernel.
-        """
+        """Return the kernel restricted to the columns at some positions: positions → Kernel."""
         return self.compose(_package().Columns(columns))
 
     def metric(self, L: Any) -> Metric:
-        """Return k(Lᵀx, Lᵀz), whose L can be learned.
-
-        Parameters
-        ----------
-        L : array-like of shape (d, k)
-            The linear map; an RBF or Matérn kernel of lengthscale 1 then measures distances by LLᵀ.
-
-        Returns
-        -------
-        Kernel
-            The kernel applied after the map.
-        """
+        """Return k(Lᵀx, Lᵀz), which measures distances by LLᵀ; L can be learned: L (d, k) → Kernel."""
         return _package().Metric(self, L)
 
     # ---- text and dictionaries ----------------------------------------------------------------------------------

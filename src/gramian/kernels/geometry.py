@@ -19,18 +19,7 @@ class FeatureSpace:
     """Lengths, distances and angles of the features ψ(x) of a kernel, as methods of the kernel."""
 
     def norm(self: Any, X: Any) -> Array:
-        """Return the lengths ‖ψ(x)‖ = √k(x, x) in feature space.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        array of shape (n,)
-            The lengths.
-        """
+        """Return the lengths ‖ψ(x)‖ = √k(x, x) in feature space: X (n, d) → (n,)."""
         squares = self.diag(X)
         return points.namespace(squares).sqrt(squares)
 
@@ -62,20 +51,7 @@ class FeatureSpace:
         return xp.sqrt(xp.where(squares > 0.0, squares, xp.zeros_like(squares)))
 
     def angle(self: Any, X: Any, Y: Any = None) -> Array:
-        """Return the angles between ψ(x) and ψ(z), the arc cosines of k(x,z) / √(k(x,x) k(z,z)).
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows.
-        Y : array-like of shape (m, d) or None, default=None
-            Others; ``None`` for X itself.
-
-        Returns
-        -------
-        array of shape (n, m)
-            Radians; π/2 where a length is zero.
-        """
+        """Return the angles between ψ(x) and ψ(z), π/2 where a length is zero: X (n, d), Y (m, d) or None → (n, m)."""
         cosines = self.normalized()(X, Y)
         xp = points.namespace(cosines)
         return xp.acos(xp.clip(cosines, -1.0, 1.0))

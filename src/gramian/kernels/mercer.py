@@ -162,33 +162,11 @@ class MercerBasis:
         return np.asarray(K @ (roots * self.vectors / self.eigenvalues))
 
     def coefficients(self, alpha: Array) -> Array:
-        """Return the coordinates of f = Σ_i α_i k(x_i, ·) in the basis.
-
-        Parameters
-        ----------
-        alpha : array of shape (n,)
-            Coefficients at the objects.
-
-        Returns
-        -------
-        array of shape (k,)
-            The numbers f_j with f = Σ_j f_j φ_j.
-        """
+        """Return the coordinates f_j of f = Σ_i α_i k(x_i, ·) in the basis: alpha (n,) → (k,)."""
         return self.eigenvalues * (self().T @ alpha)
 
     def norm(self, coefficients: Array) -> float:
-        """Return the norm of f = Σ_j f_j φ_j in the kernel's space: √(Σ f_j²/λ_j).
-
-        Parameters
-        ----------
-        coefficients : array of shape (k,)
-            The coordinates f_j.
-
-        Returns
-        -------
-        float
-            The norm.
-        """
+        """Return the norm √(Σ f_j²/λ_j) of f = Σ_j f_j φ_j in the kernel's space: coordinates f_j (k,) → number."""
         return float(np.sqrt(np.sum(np.asarray(coefficients) ** 2 / self.eigenvalues)))
 
 

@@ -220,18 +220,7 @@ class Tunable:
         return [name for p in self._free for name in p.names]
 
     def with_theta(self, theta: Sequence[float] | NDArray[np.float64]) -> Self:
-        """Return the same expression with other values for its free parameters.
-
-        Parameters
-        ----------
-        theta : array-like of shape (p,)
-            The values, in the order and scale of ``theta``.
-
-        Returns
-        -------
-        Kernel
-            A new kernel.
-        """
+        """Return the same expression with other values for its free parameters: theta (p,) → Kernel."""
         theta = np.asarray(theta, dtype=np.float64)
         if theta.shape != (self._size,):
             raise ValueError(f"theta must have shape {(self._size,)} for {self!r}, got {theta.shape}.")
@@ -296,18 +285,7 @@ class Nested:
         return list(cls._names)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters.
-
-        Parameters
-        ----------
-        deep : bool, default=True
-            Whether to include those of the kernel, as ``kernel__left__lengthscale``, and of the map.
-
-        Returns
-        -------
-        dict
-            Values by name.
-        """
+        """Return the parameters; if ``deep`` also those of the kernel, as ``kernel__left__lengthscale``: → dict."""
         params: dict[str, Any] = super().get_params(deep=deep)  # type: ignore[misc]
         kernels = [(name, value) for name, value in params.items() if deep and isinstance(value, Tunable)]
         for owner, kernel in kernels:
@@ -324,11 +302,6 @@ class Nested:
             As in the constructor; ``approximation__n_components`` sets ``n_components`` of the object passed as
             ``approximation``, ``kernel__left__lengthscale`` the lengthscale of the left term of a sum of kernels, by
             replacing the kernel.
-
-        Returns
-        -------
-        estimator
-            The estimator itself.
         """
         for name in params.keys() & self._elsewhere.keys():
             raise ValueError(f"Invalid parameter {name!r} for estimator {type(self).__name__}; {self._elsewhere[name]}")

@@ -81,20 +81,7 @@ class ConvergenceDisplay(Display):
         return list(dict.fromkeys(name for trace in self.traces for _, _, told in trace.ticks for name in told))
 
     def curve(self, name: str) -> tuple[list[float], list[float]]:
-        """Return one figure against time.
-
-        Parameters
-        ----------
-        name : str
-            One of ``names``.
-
-        Returns
-        -------
-        seconds : list of float
-            When it was reported.
-        values : list of float
-            What was reported.
-        """
+        """Return one of the figures ``names`` against time: name → seconds, values."""
         points = [(s, told[name]) for trace in self.traces for s, _, told in trace.ticks if name in told]
         return [s for s, _ in points], [v for _, v in points]
 

@@ -131,18 +131,7 @@ class FrontierDisplay(Display):
         return cls(runs, "accuracy" if is_classifier(estimator) else "R²")._drawn(ax)
 
     def best(self, kind: str) -> list[Run]:
-        """Return the fits that no other beats in score and cost.
-
-        Parameters
-        ----------
-        kind : {"time", "memory"}
-            Which cost.
-
-        Returns
-        -------
-        list of Run
-            From the cheapest to the best.
-        """
+        """Return the fits that no other beats in score and "time" or "memory", the cheapest first: kind → list."""
         found: list[Run] = []
         for run in sorted(self.runs, key=lambda run: (_cost(run, kind), -run.score)):
             if not found or run.score > found[-1].score:

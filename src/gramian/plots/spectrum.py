@@ -118,18 +118,7 @@ class SpectrumDisplay(Display):
         return cls(values, lambdas, dimension, *_missed(gram, random_state), lam, n)._drawn(ax)
 
     def effective_dimension(self, lam: float) -> float:
-        """Return ``d(λ) = Σ_i σ_i / (σ_i + λ)``.
-
-        Parameters
-        ----------
-        lam : float
-            λ > 0, on the scale of K/n.
-
-        Returns
-        -------
-        float
-            Between 0 and the number of rows.
-        """
+        """Return ``d(λ) = Σ_i σ_i / (σ_i + λ)``: λ > 0, on the scale of K/n → number."""
         return float(np.sum(self.eigenvalues / (self.eigenvalues + lam)))
 
     def plot(self, ax: Any = None, *, kind: str = "eigenvalues") -> Self:

@@ -180,11 +180,6 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
             Rows; a list of objects for a kernel on objects.
         y : array-like of shape (n,)
             Labels.
-
-        Returns
-        -------
-        GaussianProcessClassifier
-            The fitted estimator.
         """
         refuse_blocks(self, X, f"KernelMachineClassifier('logistic', {NYSTROEM})")
         with restored_on_failure(self), blas_threads(self.n_jobs):
@@ -228,18 +223,7 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
 
     @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the most probable class.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, d)
-            New rows.
-
-        Returns
-        -------
-        array of shape (m,)
-            Labels.
-        """
+        """Return the most probable class of new rows: X (m, d) → (m,)."""
         check_is_fitted(self)
         X = validated(self, X, reset=False)
         if self.n_classes_ == 2 or self.multi_class == "one_vs_one":
@@ -255,18 +239,7 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
 
     @by_blocks
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Return the probabilities of the classes.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, d)
-            New rows.
-
-        Returns
-        -------
-        array of shape (m, c)
-            In the order of ``classes_``.
-        """
+        """Return the probabilities of the classes, in the order of ``classes_``: X (m, d) → (m, c)."""
         check_is_fitted(self)
         if self.n_classes_ > 2 and self.multi_class == "one_vs_one":
             raise ValueError(
@@ -282,18 +255,7 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
             return narrow(p / np.where(total > 0, total, 1.0), X)
 
     def latent_mean_and_variance(self, X: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return mean and variance of the latent function of two classes.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, d)
-            New rows.
-
-        Returns
-        -------
-        tuple of array of shape (m,)
-            Means and variances.
-        """
+        """Return mean and variance of the latent function of two classes: X (m, d) → (m,), (m,)."""
         check_is_fitted(self)
         if self.n_classes_ > 2:
             raise ValueError(

@@ -148,22 +148,7 @@ class Process(Nested):
         return mean, mean - reach, mean + reach
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> NDArray[Any]:
-        """Draw functions from the posterior, or before a fit from the prior, at given rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, d)
-            Rows.
-        n_samples : int, default=1
-            The number of functions.
-        random_state : int, RandomState, Generator or None, default=0
-            Seed.
-
-        Returns
-        -------
-        array of shape (m, n_samples) or (m, t, n_samples)
-            The values.
-        """
+        """Draw functions from the posterior, before a fit the prior: X (m, d) → (m, n_samples) or (m, t, n_samples)."""
         rng = random_of(random_state)
         mean, cov = self.predict(X, return_cov=True)
         if mean.ndim == 1:

@@ -240,11 +240,6 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
             Rows; a list of objects for a kernel on objects.
         y : array-like of shape (n,) or (n, t)
             Targets.
-
-        Returns
-        -------
-        GaussianProcessRegressor
-            The fitted estimator.
         """
         clock = Clock(self.max_time)
         if self.trend is not None and (self.approximation is not None or is_blocks(X)):

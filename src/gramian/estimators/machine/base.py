@@ -253,11 +253,6 @@ class Machine(Duality, MachineParameters):
             Labels, or numbers; not needed with ``Blocks`` that name a target.
         sample_weight : float, array-like of shape (n,) or None, default=None
             Weights >= 0; a row of weight zero is left out.
-
-        Returns
-        -------
-        estimator
-            The fitted estimator.
         """
         self._fit(X, y, sample_weight)
         warn_unless_converged(self.certificate_, self)

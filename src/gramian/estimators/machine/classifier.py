@@ -120,18 +120,7 @@ class Deciding:
 
     @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:
-        """Predict labels.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (m, d)
-            Rows.
-
-        Returns
-        -------
-        array of shape (m,)
-            Labels.
-        """
+        """Predict labels: X (m, d), k(new, train) if the kernel is precomputed → (m,)."""
         check_is_fitted(self)
         f = self._decision(self._validated_rows(X))
         best = (f > 0).astype(np.intp) if f.ndim == 1 else f.argmax(axis=1)
@@ -221,18 +210,7 @@ class KernelMachineClassifier(Deciding, Machine, ClassifierMixin, BaseEstimator)
     @available_if(_likelihood)
     @by_blocks
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Return the probability of every class; only if the loss is a likelihood.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (m, d)
-            Rows.
-
-        Returns
-        -------
-        array of shape (m, c)
-            Rows that sum to one.
-        """
+        """Return the probability of every class, if the loss is a likelihood: X (m, d) → (m, c)."""
         check_is_fitted(self)
         X = self._validated_rows(X)
         return narrow(self._probability(X), X)
@@ -245,18 +223,7 @@ class KernelMachineClassifier(Deciding, Machine, ClassifierMixin, BaseEstimator)
     @available_if(_likelihood)
     @by_blocks
     def predict_log_proba(self, X: Any) -> NDArray[Any]:
-        """Return the logarithms of the probabilities.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (m, d)
-            Rows.
-
-        Returns
-        -------
-        array of shape (m, c)
-            At most zero.
-        """
+        """Return the logarithms of the probabilities: X (m, d) → (m, c)."""
         check_is_fitted(self)
         X = self._validated_rows(X)
         return narrow(np.log(self._probability(X)), X)

@@ -157,11 +157,6 @@ class PegasosClassifier(Deciding, Expansion, ClassifierMixin, BaseEstimator):
             Labels.
         sample_weight : float, array-like of shape (n,) or None, default=None
             Weights >= 0, which set how often rows are drawn; zero leaves a row out, a whole number repeats it.
-
-        Returns
-        -------
-        PegasosClassifier
-            The fitted estimator.
         """
         with restored_on_failure(self):
             if self.approximation is not None or is_blocks(X):
@@ -256,7 +251,7 @@ class PegasosClassifier(Deciding, Expansion, ClassifierMixin, BaseEstimator):
 
     @parameters_checked
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Take one step for every row of a batch, continuing from the batches before.
+        """Take one step for every row of a batch, continuing from the batches before; only the support is kept.
 
         Parameters
         ----------
@@ -268,11 +263,6 @@ class PegasosClassifier(Deciding, Expansion, ClassifierMixin, BaseEstimator):
             All labels that will occur; required in the first call.
         sample_weight : float, array-like of shape (n,) or None, default=None
             Weights >= 0: the number of steps of each row if all are whole numbers, else n rows drawn by weight.
-
-        Returns
-        -------
-        PegasosClassifier
-            The estimator, which keeps only rows with nonzero coefficients.
         """
         clock = Clock(self.max_time)
         with restored_on_failure(self):

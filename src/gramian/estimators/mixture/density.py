@@ -82,86 +82,25 @@ class MixturePredictions:
 
     @by_blocks
     def predict(self, X: Any) -> NDArray[np.int64]:
-        """Return the most probable component of each sample.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Indices of components.
-        """
+        """Return the most probable component of each sample: X (n, d) → (n,)."""
         return self._figure("labels", X, np.int64)
 
     @by_blocks
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Return the posterior probability of each component for each sample.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components)
-            Rows that sum to one.
-        """
+        """Return the posterior probability of each component for each sample: X (n, d) → (n, K)."""
         return self._figure("posterior", X)
 
     @by_blocks
     def score_samples(self, X: Any) -> NDArray[Any]:
-        """Return the log-density of each sample.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            ``log p(x)``.
-        """
+        """Return the log-density of each sample: X (n, d) → (n,)."""
         return self._figure("log_density", X)
 
     def score(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> float:
-        """Return the log-likelihood per sample.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-        y : Ignored
-            Not used; for compatibility with scikit-learn.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights.
-
-        Returns
-        -------
-        float
-            The mean of ``score_samples``.
-        """
+        """Return the log-likelihood per sample, the mean of ``score_samples``: X (n, d), weights (n,) → number."""
         return self._log_likelihood(X, sample_weight)[0]
 
     def sample(self, n_samples: int = 1) -> tuple[Floats, NDArray[np.int64]]:
-        """Draw samples from the mixture.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-            Number of samples.
-
-        Returns
-        -------
-        X : ndarray of shape (n_samples, n_features)
-            Samples, ordered by component.
-        y : ndarray of shape (n_samples,)
-            Their components.
-        """
+        """Draw samples, ordered by component, and their components: n_samples → (n_samples, d), (n_samples,)."""
         check_is_fitted(self)
         if n_samples < 1:
             raise ValueError(f"Invalid value for 'n_samples': {n_samples} . The sampling requires at least one sample.")
@@ -185,38 +124,12 @@ class MixtureDensity(MixturePredictions):
         def __getattr__(self, name: str) -> Any: ...
 
     def bic(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the Bayesian information criterion; lower is better.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights; their sum is the number of samples.
-
-        Returns
-        -------
-        float
-            ``-2 log p(X) + (number of parameters) · log n``.
-        """
+        """Return the BIC, ``-2 log p(X) + log n · (number of parameters)``: X (n, d), weights (n,) → number."""
         mean, n = self._log_likelihood(X, sample_weight)
         return -2 * mean * n + self._n_parameters() * math.log(n)
 
     def aic(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the Akaike information criterion; lower is better.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights; their sum is the number of samples.
-
-        Returns
-        -------
-        float
-            ``-2 log p(X) + 2 · (number of parameters)``.
-        """
+        """Return the AIC, ``-2 log p(X) + 2 · (number of parameters)``: X (n, d), weights (n,) → number."""
         mean, n = self._log_likelihood(X, sample_weight)
         return -2 * mean * n + 2 * self._n_parameters()
 

@@ -126,11 +126,6 @@ class FamilyMixture(MixturePredictions, DensityMixin, BaseEstimator):
             Not used; for compatibility with scikit-learn.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights >= 0; samples of weight zero are left out.
-
-        Returns
-        -------
-        FamilyMixture
-            The fitted estimator.
         """
         refuse_blocks(self, X, "GaussianMixture, or fit to blocks.sample(size).X")
         clock = Clock(self.max_time)

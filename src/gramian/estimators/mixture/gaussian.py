@@ -209,11 +209,6 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
             Not used; for compatibility with scikit-learn.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights >= 0. An integer weight w is equivalent to w equal samples.
-
-        Returns
-        -------
-        GaussianMixture
-            The fitted estimator; if the fit fails or is interrupted, it is left as it was.
         """
         clock = Clock(self.max_time)
         with restored_on_failure(self):
@@ -246,22 +241,7 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
 
     @with_tensors
     def fit_predict(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> NDArray[np.int64]:
-        """Fit, and return the component of each sample.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-        y : Ignored
-            Not used; for compatibility with scikit-learn.
-        sample_weight : array-like of shape (n_samples,), default=None
-            As in ``fit``.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Index of the component of each sample, as by ``predict``.
-        """
+        """Fit, and return the component of each sample, as by ``predict``: X (n, d), weights (n,) → (n,)."""
         return self.fit(X, sample_weight=sample_weight).predict(X)
 
     def _check_rows(self, n: int, reach: Floats) -> None:

@@ -335,11 +335,6 @@ class SupportVectorMachine(SupportVectorExpansion):
         sample_weight : array-like of shape (n,) or None, default=None
             Multiplies C row by row; zero removes a row, a whole number repeats it. A negative one removes the row too,
             as in scikit-learn, with a warning.
-
-        Returns
-        -------
-        self
-            The fitted estimator.
         """
         with restored_on_failure(self):
             self._learn(self._set_up(X, y, sample_weight))

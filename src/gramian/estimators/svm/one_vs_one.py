@@ -108,18 +108,7 @@ class OneVsOne(ClassifierMixin, SupportVectorMachine):
 
     @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the class of every row.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (m, d), or (m, n) for ``kernel="precomputed"``
-            Rows.
-
-        Returns
-        -------
-        array of shape (m,)
-            Labels.
-        """
+        """Return the class of every row: X (m, d), or (m, n) for a precomputed kernel → (m,)."""
         check_is_fitted(self)
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
@@ -168,18 +157,7 @@ class OneVsOne(ClassifierMixin, SupportVectorMachine):
     @available_if(_has_probabilities)
     @by_blocks
     def predict_log_proba(self, X: Any) -> NDArray[Any]:
-        """Return the logarithms of ``predict_proba``.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (m, d), or (m, n) for ``kernel="precomputed"``
-            Rows.
-
-        Returns
-        -------
-        array of shape (m, k)
-            In the order of ``classes_``.
-        """
+        """Return the logarithms of ``predict_proba``: X (m, d) → (m, k)."""
         return np.log(self.predict_proba(X))
 
 

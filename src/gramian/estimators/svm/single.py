@@ -165,18 +165,7 @@ class _Regressor(RegressorMixin, _Single):
 
     @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return f(x) for every row.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (m, d), or (m, n) for ``kernel="precomputed"``
-            Rows.
-
-        Returns
-        -------
-        array of shape (m,)
-            In float64, also for float32 rows.
-        """
+        """Return f(x) for every row, in float64: X (m, d), or (m, n) for a precomputed kernel → (m,)."""
         X = self._validated_for_predict(X)
         return self._single(X) + self.intercept_[0]
 
@@ -349,18 +338,7 @@ class OneClassSVM(OutlierMixin, _Single):
 
     @by_blocks
     def score_samples(self, X: Any) -> NDArray[Any]:
-        """Return Σ_s α_s k(x, s), the decision function plus the offset.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (m, d), or (m, n) for ``kernel="precomputed"``
-            Rows.
-
-        Returns
-        -------
-        array of shape (m,)
-            Higher is more normal.
-        """
+        """Return Σ_s α_s k(x, s), the decision function plus the offset; higher is more normal: X (m, d) → (m,)."""
         X = self._validated_for_predict(X)
         return self._scores(X)
 
@@ -371,33 +349,11 @@ class OneClassSVM(OutlierMixin, _Single):
 
     @by_blocks
     def decision_function(self, X: Any) -> NDArray[Any]:
-        """Return ‖w‖ times the signed distance to the edge of the region in feature space.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (m, d), or (m, n) for ``kernel="precomputed"``
-            Rows.
-
-        Returns
-        -------
-        array of shape (m,)
-            Positive inside.
-        """
+        """Return ‖w‖ times the signed distance to the edge of the region, positive inside: X (m, d) → (m,)."""
         X = self._validated_for_predict(X)
         return self._scores(X) - self.offset_
 
     @by_blocks
     def predict(self, X: Any) -> NDArray[np.intp]:
-        """Return 1 for rows inside the region and -1 for rows outside.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (m, d), or (m, n) for ``kernel="precomputed"``
-            Rows.
-
-        Returns
-        -------
-        array of int, shape (m,)
-            1 inside, -1 outside.
-        """
+        """Return 1 for rows inside the region and -1 for rows outside: X (m, d) → (m,)."""
         return np.where(self.decision_function(X) >= 0, 1, -1).astype(np.intp)
