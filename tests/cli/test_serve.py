@@ -40,10 +40,10 @@ class Running:
         self.thread.join(10)
         self.listening.close()
 
-    def ask(self, path, question=None, body=None):
+    def ask(self, path, question=None, body=None, headers=()):
         body = json.dumps(question) if body is None and question is not None else body
         with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)) as connection:
-            connection.request("GET" if body is None else "POST", path, body)
+            connection.request("GET" if body is None else "POST", path, body, dict(headers))
             answer = connection.getresponse()
             return answer.status, json.loads(answer.read())
 
@@ -97,6 +97,7 @@ WRONG = {
     "kinds mixed": ('[{"a": 1, "b": 2}, {"a": "x", "b": 2}]', 400, "'a' mixes types"),
     "a row that is none": ("[1]", 400, "row 0 is int"),
     "no value": ('{"a": 1, "b": null}', 400, "b"),
+    "a number too large": ('{"a": 1, "b": 1000000000000000000000}', 400, "'b' cannot hold such values"),
     "too many rows": (json.dumps([[0, 0]] * 6), 400, "at most 5 rows"),
     "an interval of a classifier": ('{"rows": [[0, 0]], "interval": 0.9}', 400, "interval"),
     "too large": ("x" * 4001, 413, "larger than 4,000 bytes"),
@@ -114,6 +115,9 @@ def test_wrong_questions_get_a_clear_answer(service, body, code, words):
 def test_a_length_that_lies_a_slow_client_and_other_paths(service):
     chunks = iter([b"x" * 3000, b"x" * 3000])
     assert service.ask("/predict", body=chunks)[0] == 413
+    # The client sends all of it before it reads the answer.
+    large = service.ask("/predict", body=b"x" * 30_000_000, headers={"Connection": "close"})
+    assert large == (413, {"error": "the body is larger than 4,000 bytes; send the rows in parts."})
     with socket.create_connection(("127.0.0.1", service.port)) as slow:
         slow.sendall(b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
         assert b"408" in slow.recv(1000)

@@ -116,7 +116,8 @@ def _column(name: str, values: list[Any]) -> Any:
     try:
         return pyarrow.array(values)
     except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, OverflowError) as error:
-        raise ValueError(f"column {name!r} mixes types of values: {error}.") from None
+        mixed = not isinstance(error, OverflowError)
+        raise ValueError(f"column {name!r} {'mixes types of' if mixed else 'cannot hold such'} values: {error}.") from None
 
 
 def _plain(value: Any) -> Any:
@@ -165,14 +166,12 @@ def application(service: Service) -> Starlette:
 
 
 async def _body(request: Request, most: int) -> bytes:
-    """Read a body of bounded size, without trusting its header."""
-    too_large = HTTPException(413, f"the body is larger than {most:,} bytes; send the rows in parts.")
-    declared = request.headers.get("content-length", "0")
-    if not declared.isdigit() or int(declared) > most:
-        raise too_large
-    body = bytearray()
+    """Read a body of bounded size; of a larger one read and forget the rest, since many clients read the answer only then."""
+    body, size = bytearray(), 0
     async for chunk in request.stream():
-        body += chunk
-        if len(body) > most:
-            raise too_large
+        size += len(chunk)
+        if size <= most:
+            body += chunk
+    if size > most:
+        raise HTTPException(413, f"the body is larger than {most:,} bytes; send the rows in parts.")
     return bytes(body)

@@ -91,7 +91,7 @@ def _at_rows(model: Any, data: Data, Y: Array) -> Shown:
     """Functions that are expansions in the training rows; raises if the rows given are others."""
     if model.dual_coef_.shape[0] != data.n or model.dual_coef_.size != Y.size:
         shape = (model.dual_coef_.shape[0], model.dual_coef_.size // model.dual_coef_.shape[0])
-        raise ValueError(f"the model was fitted to {shape} rows and targets, got {Y.shape}; pass the same rows.")
+        raise ValueError(f"the model was fitted to targets of shape {shape}, got {Y.shape}; pass the same rows.")
     check_same(model.X_fit_, data.rows)
     return Shown.of(model, data, model.dual_coef_)
 
