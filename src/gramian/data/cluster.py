@@ -103,7 +103,6 @@ class Cluster(Executor):
             return self._kept(self.client.submit(_same, value, key=_key("shared"), priority=FIRST))
 
     def map(self, task: Task, shared: Any, items: Sequence[Item], need: Need, done: Done) -> Iterator[Any]:
-        """Yield what a task returns for each block, in order."""
         with self._talking():
             futures = self._leaves(task, shared, items, need)
             for item in items:

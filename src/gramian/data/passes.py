@@ -234,7 +234,6 @@ class ThreadExecutor(Executor):
         self._stop = threading.Event()
 
     def map(self, task: Task, shared: Any, items: Sequence[Item], need: Need, done: Done) -> Iterator[Any]:
-        """Yield what a task returns for each block, in order."""
         self._stop.clear()
         waiting: deque[tuple[Item, Future[Any]]] = deque()
         with one_blas_thread(), ThreadPoolExecutor(self.workers, thread_name_prefix="gramian") as pool:

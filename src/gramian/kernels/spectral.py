@@ -26,24 +26,7 @@ class SpectralMeasure:
     """The spectral measure of a stationary kernel (Bochner), as methods of the kernel."""
 
     def frequencies(self: Any, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Draw from the normalised spectral measure (Bochner).
-
-        ``k(x, z) = amplitude · E cos(ωᵀ(x - z))`` over the draws ω.
-
-        Parameters
-        ----------
-        d : int
-            Number of inputs.
-        size : int
-            Number of draws.
-        rng : numpy.random.Generator
-            The source of randomness.
-
-        Returns
-        -------
-        array of shape (size, d)
-            The draws.
-        """
+        """Draw ω of the normalised measure, ``k(x, z) = amplitude · E cos(ωᵀ(x - z))``: d, size, rng → (size, d)."""
         raise TypeError(f"{self!r} has no known spectral measure; random Fourier features need a stationary kernel.")
 
     def spectral_density(self: Any, omega: Any) -> NDArray[np.float64]:

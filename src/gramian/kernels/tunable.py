@@ -237,18 +237,7 @@ class Tunable:
         return self.with_fields(changes) if changes else self, theta
 
     def fix(self, *names: str) -> Self:
-        """Return the kernel with some parameters fixed, that is, not in ``theta``.
-
-        Parameters
-        ----------
-        *names : str
-            Names as in ``theta_names``, without an index: ``left.lengthscale``. Without names, all are fixed.
-
-        Returns
-        -------
-        Kernel
-            A new kernel.
-        """
+        """Return the kernel with parameters fixed, all without names: names of ``theta_names``, no index → Kernel."""
         listed = [p.name for p in self.all_parameters()]
         if unknown := sorted(set(names) - set(listed)):
             raise ValueError(f"{self!r} has parameters {listed}, not {unknown}.")

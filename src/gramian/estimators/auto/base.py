@@ -344,13 +344,7 @@ class AutoKernel(Nested, BaseEstimator):
         raise NotImplementedError(f"{type(self).__name__} must define _calibrate(response, held, rows).")
 
     def explain(self) -> str:
-        """Say what was tried, what won and by how much, how columns are used, and what the certificate says.
-
-        Returns
-        -------
-        str
-            A few sentences, a paragraph for each of these.
-        """
+        """Say in a few sentences what was tried, what won and by how much, how columns are used, and how sure it is."""
         check_is_fitted(self)
         return "\n\n".join(explained(self))
 

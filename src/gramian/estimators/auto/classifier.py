@@ -158,34 +158,12 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
 
     @by_blocks
     def predict_proba(self, X: Any) -> Array:
-        """Predict calibrated probabilities.
-
-        Parameters
-        ----------
-        X : table of shape (m, d)
-            New rows.
-
-        Returns
-        -------
-        array of shape (m, c)
-            In the order of ``classes_``.
-        """
+        """Predict calibrated probabilities, in the order of ``classes_``: X, a table (m, d) → (m, c)."""
         return np.asarray(softmax(self._scores(X) / self.temperature_, axis=1))
 
     @by_blocks
     def predict_log_proba(self, X: Any) -> Array:
-        """Predict the logarithms of the probabilities.
-
-        Parameters
-        ----------
-        X : table of shape (m, d)
-            New rows.
-
-        Returns
-        -------
-        array of shape (m, c)
-            In the order of ``classes_``.
-        """
+        """Predict the logarithms of the probabilities: X, a table (m, d) → (m, c)."""
         return np.asarray(log_softmax(self._scores(X) / self.temperature_, axis=1))
 
     def _scores(self, X: Any) -> Array:

@@ -185,7 +185,6 @@ class CardMatrix(GramRows):
         return [CardCache(self.gram, c, int(share * c.size)) for c in columns]
 
     def among(self, caches: list[RowCache]) -> CardRows:
-        """Return the object from which the solver reads kernel rows."""
         return CardRows(caches, self.definite, self.whole)
 
 
@@ -202,7 +201,6 @@ class StoredMatrix(GramRows):
         return [self.ids[block] for block in blocks]
 
     def among(self, caches: list[Any]) -> Any:
-        """Return the object from which the solver reads kernel rows."""
         small = self.ids.size <= ALONE and self.definite and self.matrix.dtype == np.float64
         return StoredRows(self.matrix, np.concatenate(caches), self.rounding, self.definite, small, self.workers)
 

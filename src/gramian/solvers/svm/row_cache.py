@@ -253,11 +253,9 @@ class KernelRows(Rows):
 
     @property
     def rounding(self) -> float:
-        """Rounding error of a kernel value in full precision, relative to the largest k(x, x)."""
         return self.gram.rounding * float(np.finfo(np.float64).eps) / float(np.finfo(self.gram.dtype).eps)
 
     def diagonal(self) -> NDArray[np.float64]:
-        """Return k(x, x) of every object: → (m,)."""
         return np.asarray(self.gram.diagonal(), dtype=np.float64)[self.ids]
 
     @property
@@ -267,12 +265,10 @@ class KernelRows(Rows):
 
     @property
     def largest_square(self) -> int:
-        """The largest number of objects that ``square`` accepts."""
         return len(self.ids) if self.direct else self.capacity
 
     @property
     def evicted(self) -> int:
-        """Number of rows evicted so far."""
         return sum(cache.evicted for cache in self.caches)
 
     @property
@@ -282,11 +278,9 @@ class KernelRows(Rows):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The precision of the rows."""
         return np.result_type(*(cache.dtype for cache in self.caches))
 
     def square(self, objects: Index, out: NDArray[Any]) -> None:
-        """Write the kernel matrix of some objects, in this precision or less: out (q, q)."""
         if self.direct:
             same = out.dtype == self.gram.dtype
             found = self.gram.rows(self.ids[objects], self.ids[objects], out=out if same else None)
@@ -298,24 +292,20 @@ class KernelRows(Rows):
             out[:, left:right] = cache.store[np.ix_(cache.slots(self.ids[objects]), objects[left:right] - edge)]
 
     def add(self, objects: Index, weights: NDArray[np.float64], total: NDArray[np.float64]) -> None:
-        """Add Σ_k weights_k K[objects_k, :] to ``total``. weights (len(objects),), total (m,)."""
         for part in spans(objects.size, self.capacity):
             for cache, left, right in zip(self.caches, self.edges, self.edges[1:], strict=False):
                 cache.add(self.ids[objects[part]], weights[part], total[left:right], self.workers)
 
     def exact(self, objects: Index, others: Index) -> NDArray[Any]:
-        """Return a block of the kernel in full precision, without the caches: → (len(objects), len(others))."""
         return self.caches[0].exact(self.ids[objects], self.ids[others])
 
     def exact_sum(self, objects: Index, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return Σ_k weights_k K[objects_k, :] in full precision, without caches. weights (len(objects),) → (m,)."""
         columns, total = np.arange(len(self.ids)), np.zeros(len(self.ids))
         for rows in spans(objects.size, max(PANEL_BYTES // (8 * max(len(self.ids), 1)), 1)):
             total += weights[rows] @ self.exact(objects[rows], columns)
         return total
 
     def upgrade(self) -> bool:
-        """Switch to full precision; return False if the rows had it already."""
         changed = [cache.upgrade() for cache in self.caches]
         return any(changed)
 
@@ -346,13 +336,11 @@ class FeatureRows(Rows):
         return np.asarray(np.einsum("ij,ij->i", self.F, self.F))
 
     def square(self, objects: Index, out: NDArray[Any]) -> None:
-        """Write the kernel matrix of some objects: out (q, q)."""
         F, q = self.F[objects], objects.size
         workers = self.workers if q * F.size > THREAD_WORTH else 1
         run(lambda rows: np.matmul(F[rows], F.T, out=out[rows]), spans(q, -(-q // workers)), workers)
 
     def add(self, objects: Index, weights: NDArray[np.float64], total: NDArray[np.float64]) -> None:
-        """Add Σ_k weights_k K[objects_k, :] to ``total``. weights (len(objects),), total (n,)."""
         w, F = self.F[objects].T @ weights, self.F
         workers = self.workers if F.size > THREAD_WORTH else 1
 
@@ -362,7 +350,6 @@ class FeatureRows(Rows):
         run(task, spans(len(F), -(-len(F) // workers)), workers)
 
     def exact(self, objects: Index, others: Index) -> NDArray[np.float64]:
-        """Return a block of the kernel: → (len(objects), len(others))."""
         return self.F[objects] @ self.F[others].T
 
 
@@ -385,7 +372,6 @@ class CardCache(RowCache):
         self._card.store_rows(self.gram._A[rows], self._B, self.store, slots)
 
     def add(self, rows: Index, weights: NDArray[np.float64], total: NDArray[np.float64], workers: int) -> None:
-        """Add Σ_k weights_k K[rows_k, columns] to ``total``. weights (len(rows),), total (len(columns),)."""
         total += self._card.sum_of_rows(self.store, self.slots(rows), weights)
 
 
@@ -431,29 +417,23 @@ class StoredRows(Rows):
         self.whole, self.workers = matrix if small else None, workers
 
     def diagonal(self) -> NDArray[np.float64]:
-        """Return k(x, x) of every object: → (n,)."""
         return self._matrix[self.ids, self.ids].astype(np.float64)
 
     @property
     def rounding(self) -> float:
-        """Rounding error of an entry, relative to the largest k(x, x)."""
         return self._rounding
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The precision of the matrix."""
         return self._matrix.dtype
 
     def square(self, objects: Index, out: NDArray[Any]) -> None:
-        """Write the kernel matrix of some objects: out (q, q)."""
         out[:] = self.exact(objects, objects)
 
     def exact(self, objects: Index, others: Index) -> NDArray[np.float64]:
-        """Return a block of the kernel: → (len(objects), len(others))."""
         return self._matrix[np.ix_(self.ids[objects], self.ids[others])]
 
     def add(self, objects: Index, weights: NDArray[np.float64], total: NDArray[np.float64]) -> None:
-        """Add Σ_k weights_k K[objects_k, :] to ``total``. weights (len(objects),), total (n,)."""
         # Summing whole contiguous rows is faster than gathering the objects' columns.
         width = self._matrix.shape[1]
         sums, workers = np.zeros(width), self.workers if objects.size * width > THREAD_WORTH else 1
