@@ -22,7 +22,7 @@ from gramian.kernels import Kernel, Matern
 from gramian.kernels.tunable import Nested
 from gramian.progress import Clock, Tick, progress
 from gramian.resources import random_of
-from gramian.solvers.gp.metric_learning import MapFit, MetricEvidence, Prior, agop_round, climb, moved, root
+from gramian.solvers.gp.metric_learning import MapFit, MetricEvidence, Prior, agop_round, learn_map, moved, root
 from gramian.warning import warn
 
 Array = NDArray[np.float64]
@@ -244,20 +244,20 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         """Fit one lengthscale, then one per input; for a lower rank, keep the directions in which f varies most."""
         d = evidence.X.shape[1]
         options: Any = {"max_iter": VARIANCE_STEPS, "clock": clock, "tick": tick}
-        one = climb(evidence, Prior(np.eye(d) / np.sqrt(d)), "scale", **options)
-        each = climb(evidence, one.prior, "rows", **options)
+        one = learn_map(evidence, Prior(np.eye(d) / np.sqrt(d)), "scale", **options)
+        each = learn_map(evidence, one.prior, "rows", **options)
         if self.rank is None or self.rank == d:
             return each
         axes = root(evidence.outer_products(each.prior), 0.0, self.rank)
         L = axes @ root(axes.T @ np.diag(np.diagonal(each.prior.L) ** 2) @ axes, 1.0, None)
-        return climb(evidence, Prior(L, each.prior.amplitude), "scale", **options)
+        return learn_map(evidence, Prior(L, each.prior.amplitude), "scale", **options)
 
     def _run(self, evidence: MetricEvidence, start: MapFit, clock: Clock, tick: Tick) -> MapFit:
         """One run of the method; sets ``moves_`` and ``n_iter_``."""
         options: Any = {"clock": clock, "tick": tick}
         self.__dict__.pop("moves_", None)
         if self.method == "evidence":
-            found = climb(evidence, start.prior, "entries", max_iter=self.max_iter, **options)
+            found = learn_map(evidence, start.prior, "entries", max_iter=self.max_iter, **options)
             self.n_iter_ = max(found.iterations, 1)
             return found
         found, moves = start, []
@@ -265,7 +265,7 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             before = found.prior
             after = agop_round(evidence, before, self.power, self.rank)
             moves.append(moved(before.L, after.L))
-            found = climb(evidence, after, "scale", max_iter=VARIANCE_STEPS, **options)
+            found = learn_map(evidence, after, "scale", max_iter=VARIANCE_STEPS, **options)
             if clock.expired:
                 break
         self.moves_, self.n_iter_ = np.array(moves), len(moves)

@@ -10,14 +10,18 @@ from gramian.kernels.points import is_sparse
 def device_for(asked: str | None, X: Any) -> Any:
     """Return the torch device asked for, or None for the CPU."""
     name = checked_device(asked)
-    if name is None or (name == "auto" and (is_sparse(X) or not _has_card())):
+    if name is None or (name == "auto" and is_sparse(X)):
         return None
     try:
         from gramian.gram.gpu import cuda
     except ImportError as error:
+        if name == "auto":
+            return None
         raise ImportError(
             f"device={asked!r} needs torch, which is not installed: pip install '.[gpu]' in the clone."
         ) from error
+    if name == "auto" and not cuda.available():
+        return None
     if is_sparse(X):
         raise TypeError("a GPU takes dense rows, got a sparse matrix; pass X.toarray(), or device=None.")
     return cuda.found("cuda" if name == "auto" else name)
@@ -30,15 +34,6 @@ def checked_device(device: str | None) -> str | None:
     if isinstance(device, str) and device.startswith("cuda:") and device[5:].isdigit():
         return device
     raise ValueError(f"device must be None, 'cuda', 'cuda:0' (and so on) or 'auto', got {device!r}.")
-
-
-def _has_card() -> bool:
-    """Whether torch is installed and finds a GPU."""
-    try:
-        from gramian.gram.gpu import cuda
-    except ImportError:
-        return False
-    return cuda.available()
 
 
 def device_speed(asked: str | None, X: Any) -> float:

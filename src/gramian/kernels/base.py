@@ -258,8 +258,8 @@ class Kernel(Tunable, FeatureSpace, SpectralMeasure):
             return 0
         if not self.keeps_order:
             raise ValueError(
-                f"{self!r} is not a kernel: {inner!r} is conditionally positive definite, and only their sums, "
-                "their multiples and these on columns or linear maps of the inputs are so again."
+                f"{self!r} is not a kernel: {inner!r} is conditionally positive definite, and may only be added to "
+                "others, multiplied by numbers, and applied to columns or linear maps of the inputs."
             )
         return max(child.conditional_order for child in self.children)
 

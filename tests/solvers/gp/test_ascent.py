@@ -1,4 +1,4 @@
-"""Steps of the climb of the evidence."""
+"""Steps towards the highest evidence."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def test_a_hessian_ends_with_the_time():
         return -0.5 * float(t @ t), -t
 
     box = np.tile([-3.0, 3.0], (10, 1))
-    climb = Ascent(bowl, box, 1e-3, 100, Clock(stop=stop), silent)
-    run, free = climb.at(np.ones(10)), np.ones(10, dtype=bool)
-    assert climb.curvature(run, free, timed=True) is None
+    ascent = Ascent(bowl, box, 1e-3, 100, Clock(stop=stop), silent)
+    run, free = ascent.at(np.ones(10)), np.ones(10, dtype=bool)
+    assert ascent.curvature(run, free, timed=True) is None
     assert len(calls) == 4
-    np.testing.assert_allclose(climb.curvature(run, free), np.eye(10), atol=1e-8)
+    np.testing.assert_allclose(ascent.curvature(run, free), np.eye(10), atol=1e-8)

@@ -1,4 +1,4 @@
-"""The climb of the evidence, from several starts."""
+"""The search for the highest evidence, from several starts."""
 
 from __future__ import annotations
 

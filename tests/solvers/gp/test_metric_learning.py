@@ -7,7 +7,7 @@ import pytest
 
 from gramian.kernels import RBF, Matern
 from gramian.progress import Clock
-from gramian.solvers.gp.metric_learning import MetricEvidence, Prior, agop_round, climb, moved, root
+from gramian.solvers.gp.metric_learning import MetricEvidence, Prior, agop_round, learn_map, moved, root
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((80, 3))
@@ -78,6 +78,6 @@ def test_roots_and_moves():
 def test_a_search_rises(free):
     evidence = MetricEvidence(Matern(1.0, nu=1.5), X, y[:, None], np.ones(80))
     start = Prior(np.eye(3) / 3**0.5)
-    found = climb(evidence, start, free, max_iter=20, clock=Clock())
+    found = learn_map(evidence, start, free, max_iter=20, clock=Clock())
     assert found.value > evidence.at(start)[0]
     assert found.value == pytest.approx(evidence.at(found.prior)[0])

@@ -1,4 +1,4 @@
-"""Pre-images: a training row from its own feature vector, and a climb that never falls."""
+"""Pre-images: a training row from its own feature vector, and a similarity that never falls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_a_row_is_its_own_preimage(rng):
     assert converged.all()
 
 
-def test_it_climbs_whatever_the_signs(rng):
+def test_it_rises_whatever_the_signs(rng):
     X = rng.standard_normal((40, 2))
     weights = rng.standard_normal((50, 40)) + 0.3
     start = rng.standard_normal((50, 2))

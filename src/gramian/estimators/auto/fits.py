@@ -28,7 +28,7 @@ from gramian.progress import Clock
 from gramian.resources import one_blas_thread, random_of
 from gramian.solvers.gp.evidence import WeightedEvidence, signal_and_noise
 from gramian.solvers.gp.hyperparameters import learn_from_rows, widened
-from gramian.solvers.gp.metric_learning import MapFit, MetricEvidence, Prior, agop_round, climb
+from gramian.solvers.gp.metric_learning import MapFit, MetricEvidence, Prior, agop_round, learn_map
 
 Array = NDArray[np.float64]
 
@@ -234,11 +234,13 @@ def _learned_map(
 ) -> MapFit:
     options: Any = {"clock": clock, "noises": noises}
     if method == "evidence":
-        return climb(evidence, start, "entries", max_iter=CLIMB[again], **options)
-    found = climb(evidence, start, "scale", max_iter=VARIANCE_STEPS, **options) if again else MapFit(start, 0.0, 0.0, 0)
+        return learn_map(evidence, start, "entries", max_iter=CLIMB[again], **options)
+    found = (
+        learn_map(evidence, start, "scale", max_iter=VARIANCE_STEPS, **options) if again else MapFit(start, 0.0, 0.0, 0)
+    )
     for _ in range(ROUNDS[again]):
         turned = agop_round(evidence, found.prior, METRICS[method], None)
-        found = climb(evidence, turned, "scale", max_iter=VARIANCE_STEPS, **options)
+        found = learn_map(evidence, turned, "scale", max_iter=VARIANCE_STEPS, **options)
     return found
 
 

@@ -21,24 +21,24 @@ Objective = Callable[[Theta], tuple[float, Theta]]
 """From theta to the value to maximise, and its gradient."""
 
 ROUGH = {"ftol": 1e-5, "gtol": 1e-1}
-"""Tolerances of a rough climb, whose end is compared with others."""
+"""Tolerances of a rough run, whose end is compared with others."""
 LBFGS_AIM, NEWTON_AIM = 0.01, 0.1
 """Shares of the largest slope that converges: where L-BFGS stops, and below which no Newton step is taken."""
 STRIDE, EXPLORING = 1.0, 4.0
-"""The longest first step, in theta, of the climb to the end, and of a rough one: a longer one finds more optima."""
+"""The longest first step, in theta, of the run to the end, and of a rough one: a longer one finds more optima."""
 FLAT_VALUE = 1e-11
 """Below this relative gain L-BFGS follows rounding errors."""
 FINE = {"ftol": FLAT_VALUE, "maxls": 10}
-"""Tolerances of a climb to the end, beside that of its slope."""
+"""Tolerances of a run to the end, beside that of its slope."""
 FINE_AIM, CHEAP = 1e-4, 3
 """The share below which no Newton step is taken if there are so few parameters, or if one was put at its bound: small
 enough that fits to rows that differ by rounding agree."""
 FIRST_AIM = 10.0
 """The share at which Newton's method takes over from L-BFGS if there are few parameters."""
 NEAR = 0.3
-"""A climb within this distance, in theta, of the end of another one stops."""
+"""A run within this distance, in theta, of the end of another one stops."""
 APART = 1.0
-"""Ends of rough climbs further apart than this, in theta, are different optima."""
+"""Ends of rough runs further apart than this, in theta, are different optima."""
 NEWTON_STEPS = 5
 """Newton steps at most; they are judged by the slope, since near the optimum the value is constant to rounding."""
 MUCH = 0.1
@@ -68,7 +68,7 @@ class ThetaPoint:
     theta: Theta
     value: float
     slope: Theta
-    limited: bool = False  # Whether the number of steps ended the climb here
+    limited: bool = False  # Whether the number of steps ended the run here
 
 
 @dataclass(eq=False)
@@ -85,11 +85,11 @@ class Ascent:
     newton_aim: float = NEWTON_AIM
     iterations: int = 0
     plateau: bool = False  # Whether the last Hessian is as good as zero along a parameter
-    known: list[Theta] = field(default_factory=list)  # Ends of earlier climbs; one that comes near them stops
+    known: list[Theta] = field(default_factory=list)  # Ends of earlier runs; one that comes near them stops
     guess: tuple[Theta, Array] | None = None  # An end, and about minus the Hessian there
 
     def ranked(self, starts: list[Theta], screen: Objective, share: float) -> list[Theta]:
-        """The ends of rough climbs on a cheaper objective, the highest first, where the Hessian is estimated."""
+        """The ends of rough runs on a cheaper objective, the highest first, where the Hessian is estimated."""
         runs: list[ThetaPoint] = []
         objective, self.objective = self.objective, screen
         for start in starts:
@@ -105,7 +105,7 @@ class Ascent:
         return [run.theta for run in runs]
 
     def first_finite(self, starts: list[Theta]) -> ThetaPoint:
-        """The end of the climb from the first start with a finite value."""
+        """The end of the run from the first start with a finite value."""
         for start in starts:
             run = self.to_the_end(start)
             if math.isfinite(run.value):
@@ -113,13 +113,13 @@ class Ascent:
         return run
 
     def compared(self, ends: list[Theta], starts: list[Theta], value: Callable[[Theta], float]) -> ThetaPoint:
-        """The starts and the ends of rough climbs, compared again by the objective itself."""
+        """The starts and the ends of rough runs, compared again by the objective itself."""
         distinct = [end for i, end in enumerate(ends) if not any(_near(end, other, APART) for other in ends[:i])]
         first = max([*distinct, *starts], key=value)
         return self.best_of([first, *(end for end in distinct if not _near(end, first, APART))])
 
     def best_of(self, starts: list[Theta]) -> ThetaPoint:
-        """The end of the first climb, unless a rough climb from another start leads higher."""
+        """The end of the first run, unless a rough run from another start ends higher."""
         best = self.first_finite(starts)
         for start in starts[1:]:
             if self.clock.expired:
@@ -272,7 +272,7 @@ class Ascent:
         return (-value, -slope) if eval_gradient else -value
 
     def step(self, theta: Theta, value: float) -> None:
-        """Count a step of L-BFGS, and stop it if the time is over or the end of another climb is near."""
+        """Count a step of L-BFGS, and stop it if the time is over or the end of another run is near."""
         self.iterations += 1
         self.tick(self.iterations, evidence=value)
         near = any(_near(theta, end) for end in self.known)

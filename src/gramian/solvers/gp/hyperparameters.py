@@ -1,4 +1,4 @@
-"""Learning the parameters of a kernel: starts from the data, a rough climb from each, and L-BFGS from the best."""
+"""Learning the parameters of a kernel: starts from the data, a rough run from each, and L-BFGS from the best."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SCREEN = 500
 FEW, LEAST, PART = 300, 150, 3
 """Up to ``FEW`` rows starts are compared on all; up to ``SCREEN``, on one in ``PART`` but at least ``LEAST``."""
 LARGE, SMALL, THIRD = 16_000, 4000, 3
-"""Above ``LARGE`` rows, the climb starts at the optimum, with the Hessian, of one in ``THIRD`` rows; and that one at
+"""Above ``LARGE`` rows, the search starts at the optimum, with the Hessian, of one in ``THIRD`` rows; and that one at
 those of ``SMALL`` rows."""
 SAMPLE = 500
 """The median distance is taken over this many rows."""
@@ -144,7 +144,7 @@ def learn(
 ) -> Optimum:
     """Maximise the evidence over the free parameters of a kernel, starting at its own values and those from ``data``.
 
-    With ``compare``, the ends of climbs on ``screen`` are compared by the evidence itself.
+    With ``compare``, the ends of runs on ``screen`` are compared by the evidence itself.
     """
     own = None if isinstance(optimizer, str) else optimizer
     starts = [kernel.theta]
@@ -153,7 +153,7 @@ def learn(
         candidates = data_starts(kernel, *data)
         values = [(screen or evidence)(kernel.with_theta(theta)).value for theta in candidates]
         best = int(np.argmax(values))
-        # The start of the higher value comes first: the climb from there is shorter.
+        # The start of the higher value comes first: the run from there is shorter.
         starts = [candidates[best], *(starts if best and own is None else ())]
         if own is None and best == 0 and len(candidates) > 1:
             starts.append(candidates[1 + int(np.argmax(values[1:]))])
@@ -161,16 +161,16 @@ def learn(
             spare = [candidates[i] for i in np.argsort(values)[::-1]]
             options["spare"] = [*spare, *_with_less_noise(kernel, spare)]
 
-    def climb(evidence: Callable[..., Any], theta: Theta) -> tuple[float, Theta]:
+    def value_and_slope(evidence: Callable[..., Any], theta: Theta) -> tuple[float, Theta]:
         at = evidence(kernel.with_theta(theta), gradient=True)
         return at.value, at.gradient
 
     def value(theta: Theta) -> float:
         return float(evidence(kernel.with_theta(theta)).value)
 
-    cheap = None if screen is None else partial(climb, screen)
+    cheap = None if screen is None else partial(value_and_slope, screen)
     options |= {"screen": cheap, "value": value if compare else None, "optimizer": own}
-    return maximise(partial(climb, evidence), [*starts, *restarts], kernel.bounds, **options)
+    return maximise(partial(value_and_slope, evidence), [*starts, *restarts], kernel.bounds, **options)
 
 
 def maximise(
@@ -191,26 +191,26 @@ def maximise(
     clock: Clock | None = None,
     tick: Tick = silent,
 ) -> Optimum:
-    """Climb to the end from the start whose rough climb, on ``screen`` if given, leads highest.
+    """Maximise from the start whose rough run, on ``screen`` if given, ends highest.
 
     If that is on a plateau, all starts of ``spare`` are tried. ``share`` is that of the rows that ``screen`` is of.
     ``curvature`` is minus the Hessian at the only start, if it is known; ``curved`` asks for that at the optimum.
     """
     aims = (LBFGS_AIM, FINE_AIM if bounds.shape[0] <= CHEAP else NEWTON_AIM) if thorough else (ENOUGH, 1.0)
-    climb = Ascent(objective, bounds, math.sqrt(tol), max_iter, clock or Clock(), tick, *aims)
+    ascent = Ascent(objective, bounds, math.sqrt(tol), max_iter, clock or Clock(), tick, *aims)
     inside = [np.clip(start, *bounds.T) for start in starts]
     if optimizer is not None:
-        ends = [optimizer(climb.descend, start, bounds=bounds)[0] for start in inside]
-        best = max((climb.at(np.asarray(end, dtype=np.float64)) for end in ends), key=lambda run: run.value)
+        ends = [optimizer(ascent.descend, start, bounds=bounds)[0] for start in inside]
+        best = max((ascent.at(np.asarray(end, dtype=np.float64)) for end in ends), key=lambda run: run.value)
     elif screen is not None and len(inside) > 1:
-        ends = climb.ranked(inside, screen, share)
-        best = climb.first_finite(ends) if value is None else climb.compared(ends, inside, value)
+        ends = ascent.ranked(inside, screen, share)
+        best = ascent.first_finite(ends) if value is None else ascent.compared(ends, inside, value)
     else:
-        best = climb.best_of(inside) if curvature is None else climb.from_curvature(inside[0], curvature)
-        if climb.plateau and spare:
-            best = max(best, climb.best_of(list(spare)), key=lambda run: run.value)
-    bend = climb.curvature(best, np.ones(best.theta.size, dtype=bool)) if curved else None
-    return Optimum(best.theta, best.value, best.slope, climb.certificate(best), bend)
+        best = ascent.best_of(inside) if curvature is None else ascent.from_curvature(inside[0], curvature)
+        if ascent.plateau and spare:
+            best = max(best, ascent.best_of(list(spare)), key=lambda run: run.value)
+    bend = ascent.curvature(best, np.ones(best.theta.size, dtype=bool)) if curved else None
+    return Optimum(best.theta, best.value, best.slope, ascent.certificate(best), bend)
 
 
 # ---- starts and bounds from the data ---------------------------------------------------------------------------------

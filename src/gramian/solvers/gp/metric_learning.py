@@ -77,7 +77,7 @@ class MapFit:
     iterations: int
 
 
-def climb(
+def learn_map(
     evidence: MetricEvidence,
     start: Prior,
     free: str,

@@ -215,7 +215,11 @@ class OnCard(Posterior):
 
 
 class CardPosterior(OnCard):
-    """The posterior by the Cholesky factor of K + D on a GPU."""
+    """The posterior by the Cholesky factor of K + D on a GPU.
+
+    Where the factor is in single precision, the evidence is not known. Solutions are refined to double precision, for
+    the variance less strictly, since their error counts squared there.
+    """
 
     def __init__(
         self, factor: Any, device: str | None, evidence: float | None, jitter: float, singular: str, *given: Any
@@ -225,6 +229,11 @@ class CardPosterior(OnCard):
         self.evidence, self.jitter, self.singular = evidence, jitter, singular
 
     def here(self) -> ExactPosterior:
+        if self.evidence is None:
+            raise MemoryError(
+                f"the factor of {self.factor.n:,} rows is kept in single precision on the GPU, where float64 does not "
+                "fit; such a model cannot be saved or pickled: use solver='pcg', or fewer rows."
+            )
         return ExactPosterior(*self._given())
 
     def variance(self, Z: Any) -> Array:
@@ -233,19 +242,6 @@ class CardPosterior(OnCard):
 
     def _explained(self, Z: Any) -> Array:
         return np.asarray(self.factor.explained_jointly(self.gram(Z).dense()))
-
-
-class RefinedPosterior(CardPosterior):
-    """The posterior by a factor in single precision on a GPU, where float64 does not fit; the evidence is not known.
-
-    Solutions are refined to double precision, for the variance less strictly, since their error counts squared there.
-    """
-
-    def here(self) -> ExactPosterior:
-        raise MemoryError(
-            f"the factor of {self.factor.n:,} rows is kept in single precision on the GPU, where float64 does not fit; "
-            "such a model cannot be saved or pickled: use solver='pcg', or fewer rows."
-        )
 
 
 class CardTrendPosterior(OnCard, TrendPosterior):
@@ -298,7 +294,7 @@ def exact_posterior(
     said = predicted_residual(solution.certificate, solution.x, gram, X, Y, added, RESIDUAL, beside=beside)
     given: Any = (kernel, X, solution.x, gram.memory, gram.workers, said)
     if tau is None:
-        return RefinedPosterior(factor, gram.engine.name, None, 0.0, "", *given)
+        return CardPosterior(factor, gram.engine.name, None, 0.0, "", *given)
     evidence = evidence_value(factor, targets, solution.x) + contrasts(basis, tau, Y.shape[1])
     singular = _singular(gram, factor)
     if singular and not np.any(D > 0):

@@ -120,7 +120,7 @@ class Bernoulli(Family):
 
     def check(self, X: Array) -> None:
         if not np.all((X == 0) | (X == 1)):
-            raise ValueError("a mixture of Bernoulli components takes inputs that are 0 or 1; code them so.")
+            raise ValueError("a mixture of Bernoulli components takes inputs that are 0 or 1; encode them so.")
 
 
 @dataclass(frozen=True)

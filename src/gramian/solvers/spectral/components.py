@@ -37,7 +37,7 @@ def by_gram(gram: Gram, X: Any, ask: Request) -> Eigenpairs:
     n, solver, size = gram.shape[0], _solver(ask, gram.shape[0]), float(np.abs(gram.diagonal()).max())
     if size and not RANGE[0] < size < RANGE[1]:
         raise ValueError(
-            f"the largest k(x, x) is {size:.1e}, and squares of such numbers are not numbers of double precision; "
+            f"the largest k(x, x) is {size:.1e}, and squares of such numbers overflow or vanish in double precision; "
             "multiply the kernel by a constant, or scale X."
         )
     K = X if is_precomputed(gram.kernel) else SymmetricGram(gram, 0, np.float64)

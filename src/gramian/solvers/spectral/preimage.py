@@ -40,11 +40,11 @@ def fixed_point(
         trial = Z[at] + step[at, None] * (target[at] - Z[at])
         pull = weights[at] * np.asarray(kernel(trial, X))
         total = pull.sum(axis=1)
-        climbs = total >= height[at]
-        step[at[~climbs]] *= 0.5
+        rises = total >= height[at]
+        step[at[~rises]] *= 0.5
         # The iteration needs a positive sum; otherwise the point stays where it is.
-        moving[at[climbs & (total <= 0)]] = False
-        good = climbs & (total > 0)
+        moving[at[rises & (total <= 0)]] = False
+        good = rises & (total > 0)
         up = at[good]
         Z[up], height[up], step[up] = trial[good], total[good], 1.0
         target[up] = (pull[good] @ X) / total[good, None]
