@@ -117,7 +117,9 @@ def _column(name: str, values: list[Any]) -> Any:
         return pyarrow.array(values)
     except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, OverflowError) as error:
         mixed = not isinstance(error, OverflowError)
-        raise ValueError(f"column {name!r} {'mixes types of' if mixed else 'cannot hold such'} values: {error}.") from None
+        raise ValueError(
+            f"column {name!r} {'mixes types of' if mixed else 'cannot hold such'} values: {error}."
+        ) from None
 
 
 def _plain(value: Any) -> Any:
@@ -166,7 +168,7 @@ def application(service: Service) -> Starlette:
 
 
 async def _body(request: Request, most: int) -> bytes:
-    """Read a body of bounded size; of a larger one read and forget the rest, since many clients read the answer only then."""
+    """Read a body of bounded size; the rest of a larger one is read and forgotten, as many clients only listen then."""
     body, size = bytearray(), 0
     async for chunk in request.stream():
         size += len(chunk)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from gramian.docstrings import documented
 from gramian.estimators.base import (
     COMMON,
     NYSTROEM,
@@ -21,7 +22,6 @@ from gramian.estimators.base import (
     refuse_blocks,
     resolved,
 )
-from gramian.estimators.docstrings import documented
 from gramian.estimators.trend import TREND, fitted_trend
 from gramian.features.base import parameters_checked
 from gramian.gram import Gram

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramian.data.blocks import by_blocks
 from gramian.data.passes import Held, Passes
 from gramian.data.tensors import with_tensors
+from gramian.docstrings import documented
 from gramian.estimators.base import (
     COMMON,
     DTYPES,
@@ -34,7 +35,6 @@ from gramian.estimators.base import (
     sampled,
     validated,
 )
-from gramian.estimators.docstrings import documented
 from gramian.estimators.ridge import KernelRidge
 from gramian.features.base import WorkerMap, fit_map, parameters_checked
 from gramian.gram import Gram

@@ -14,6 +14,7 @@ from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from gramian.data.passes import Held, Part, Passes
+from gramian.docstrings import documented
 from gramian.estimators.base import (
     COMMON,
     KernelExpansion,
@@ -30,7 +31,6 @@ from gramian.estimators.base import (
     rows_of,
     sampled,
 )
-from gramian.estimators.docstrings import documented
 from gramian.features.base import WorkerMap, available_if, fit_map, parameters_checked
 from gramian.gram import Gram
 from gramian.gram.operator import wide

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from inspect import cleandoc
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gramian.docstrings import filled
 from gramian.gram.operator import Gram
 from gramian.gram.pivoted_cholesky import (
+    SHARED,
     Pivots,
     Seed,
     checked,
@@ -25,29 +26,12 @@ from gramian.resources import openmp_threads, random_of
 Rule = TypeVar("Rule", bound=Callable[..., Pivots])
 RULES: dict[str, Callable[..., Pivots]] = {"rpcholesky": rpcholesky}
 """The rules by name."""
-SHARED = {
-    "{parameters}": """Parameters
-----------
-gram : Gram
-    K of X with itself.
-rank : int
-    How many landmarks at most; fewer if what they leave is rounding error.
-random_state : int, RandomState, Generator or None, default=None
-    Seed, unless the rule is deterministic.""",
-    "{returns}": """Returns
--------
-Pivots
-    Landmarks, factor and trace error.""",
-}
-"""Sections that the docstrings of all rules share."""
 
 
 def rule(choose: Rule) -> Rule:
     """Add a rule to ``RULES``, and the shared sections to its docstring."""
-    text = cleandoc(str(choose.__doc__)) + "\n"
-    for place, shared in SHARED.items():
-        text = text.replace(place, shared)
-    choose.__doc__, RULES[choose.__name__] = text, choose
+    filled(choose, SHARED)
+    RULES[choose.__name__] = choose
     return choose
 
 

@@ -15,6 +15,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from gramian.docstrings import filled
 from gramian.gram.operator import Gram
 from gramian.gram.threads import SMALL
 from gramian.kernels.tunable import natural
@@ -34,6 +35,22 @@ CHUNK, CHUNKS = 200, 8
 """Candidates in a pool, at least; for many landmarks, pools have an eighth of their number."""
 WORTH = 4
 """Rows per landmark from which the factor on all rows is avoided, and candidates for each that is accepted."""
+
+SHARED = {
+    "{parameters}": """Parameters
+----------
+gram : Gram
+    K of X with itself.
+rank : int
+    How many landmarks at most; fewer if what they leave is rounding error.
+random_state : int, RandomState, Generator or None, default=None
+    Seed, unless the rule is deterministic.""",
+    "{returns}": """Returns
+-------
+Pivots
+    Landmarks, factor and trace error.""",
+}
+"""Sections that the docstrings of functions that choose landmarks share."""
 
 Seed = int | np.random.RandomState | None
 Index = NDArray[np.intp]
@@ -172,14 +189,7 @@ def rpcholesky(
     drawn at once from a diagonal that grows stale, and each is accepted with the probability that makes the law the
     same as one at a time (Epperly, Tropp and Webber, 2024). O(n rank²) operations and O(n rank) kernel values.
 
-    Parameters
-    ----------
-    gram : Gram
-        K of X with itself.
-    rank : int
-        How many landmarks at most; fewer if what they leave is rounding error.
-    random_state : int, RandomState, Generator or None, default=None
-        Seed.
+    {parameters}
     tol : float, default=0.0
         Stop once the trace error falls below this.
     block : int or None, default=None
@@ -192,10 +202,7 @@ def rpcholesky(
     start : array of shape (s,) or None, default=None
         Landmarks that were chosen before, by the same law.
 
-    Returns
-    -------
-    Pivots
-        Landmarks, factor and trace error.
+    {returns}
 
     Examples
     --------
@@ -294,14 +301,7 @@ def draw_landmarks(gram: Gram, rank: int, random_state: Seed = None) -> Index:
     accepted, the first half of the landmarks is completed by the factor on all rows, at a quarter of the cost, and the
     second half comes from pools drawn by the residual that the first leaves.
 
-    Parameters
-    ----------
-    gram : Gram
-        K of X with itself.
-    rank : int
-        How many landmarks at most; fewer if what they leave is rounding error.
-    random_state : int, RandomState, Generator or None, default=None
-        Seed.
+    {parameters}
 
     Returns
     -------
@@ -318,6 +318,10 @@ def draw_landmarks(gram: Gram, rank: int, random_state: Seed = None) -> Index:
     20
     """
     return landmarks_and_factor(gram, rank, random_state)[0]
+
+
+for _choose in (rpcholesky, draw_landmarks):
+    filled(_choose, SHARED)
 
 
 def landmarks_and_factor(gram: Gram, rank: int, random_state: Seed = None) -> tuple[Index, Array]:

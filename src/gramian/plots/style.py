@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from inspect import cleandoc, isfunction
+from inspect import isfunction
 from typing import Any, ClassVar, Self
+
+from gramian.docstrings import filled
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7A5195", "#8C8C8C")
 """The Okabe-Ito colours without black and yellow, which disappear on dark or light pages."""
@@ -126,10 +128,7 @@ class Display:
     def __init_subclass__(cls) -> None:
         methods = (getattr(value, "__func__", value) for value in vars(cls).values())
         for named in (cls, *(method for method in methods if isfunction(method) and method.__doc__)):
-            text = cleandoc(named.__doc__ or "")
-            for place, shared in SHARED.items():
-                text = text.replace(place, shared.replace("\nDisplay\n", f"\n{cls.__name__}\n"))
-            named.__doc__ = text + "\n"
+            filled(named, {key: text.replace("\nDisplay\n", f"\n{cls.__name__}\n") for key, text in SHARED.items()})
 
     def plot(self, ax: Any = None) -> Self:
         """Draw the picture.

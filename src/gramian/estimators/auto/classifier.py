@@ -15,12 +15,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted
 
 from gramian.data.blocks import by_blocks
+from gramian.docstrings import documented
 from gramian.estimators.auto.base import AutoKernel
 from gramian.estimators.auto.metrics import metric_of
 from gramian.estimators.auto.response import Classes, fit_softmax
 from gramian.estimators.auto.tables import plain
 from gramian.estimators.base import class_weights
-from gramian.estimators.docstrings import documented
 
 Array = NDArray[np.float64]
 

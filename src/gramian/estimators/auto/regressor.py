@@ -17,11 +17,11 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _check_y
 
 from gramian.data.blocks import Stream, by_blocks
+from gramian.docstrings import documented
 from gramian.estimators.auto.base import AutoKernel
 from gramian.estimators.auto.metrics import metric_of
 from gramian.estimators.auto.response import MOST_LOG, Numbers, conformal_reach
 from gramian.estimators.auto.tables import plain
-from gramian.estimators.docstrings import documented
 from gramian.warning import warn
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian.data.blocks import by_blocks
 from gramian.data.passes import Need, Part
+from gramian.docstrings import documented
 from gramian.estimators.base import class_weights, validated
-from gramian.estimators.docstrings import documented
 from gramian.estimators.machine.base import Exact, InFeatures, Machine
 from gramian.features.base import available_if
 from gramian.gram.operator import narrow

@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
+from gramian.docstrings import documented
 from gramian.estimators.base import COMMON, Expansion
-from gramian.estimators.docstrings import documented
 from gramian.solvers.machine.penalties import NEEDS
 
 

@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 
 from gramian.certificates import Certificate, together
+from gramian.docstrings import documented
 from gramian.estimators.base import (
     COMMON,
     Expansion,
@@ -25,7 +26,6 @@ from gramian.estimators.base import (
     validated,
     warn_unless_converged,
 )
-from gramian.estimators.docstrings import documented
 from gramian.estimators.machine.base import indefinite
 from gramian.estimators.machine.classifier import Deciding, KernelMachineClassifier, check_classes, signs_of
 from gramian.features.base import parameters_checked

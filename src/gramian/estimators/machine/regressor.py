@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian.data.blocks import by_blocks
 from gramian.data.passes import Part
-from gramian.estimators.docstrings import documented
+from gramian.docstrings import documented
 from gramian.estimators.machine.base import Exact, InFeatures, Machine
 from gramian.gram.operator import narrow
 from gramian.solvers.in_features.least_squares import targets_of

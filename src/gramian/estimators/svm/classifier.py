@@ -17,8 +17,8 @@ from sklearn.utils._param_validation import Hidden, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 
 from gramian.certificates import Certificate
+from gramian.docstrings import documented
 from gramian.estimators.base import NYSTROEM, class_weights, row_weights, validated
-from gramian.estimators.docstrings import documented
 from gramian.estimators.duality import FittedTo, HardMargin, Program
 from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, TrainingRows, kinds
 from gramian.estimators.svm.expansion import Vector

@@ -17,8 +17,8 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from gramian.data.blocks import by_blocks
+from gramian.docstrings import documented
 from gramian.estimators.base import NYSTROEM, row_weights, validated
-from gramian.estimators.docstrings import documented
 from gramian.estimators.duality import Array, Below, FittedTo, HardTube, Program
 from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, TrainingRows, kinds
 from gramian.estimators.svm.expansion import Vector, dense

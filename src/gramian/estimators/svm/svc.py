@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils._param_validation import Interval
 
-from gramian.estimators.docstrings import documented
+from gramian.docstrings import documented
 from gramian.estimators.svm.classifier import EVERYBODY, Classes, Classifier, Machines, Members, Pairs, PairSVM
 from gramian.estimators.svm.expansion import Vector
 from gramian.solvers.svm import tasks as svm_tasks

@@ -1,14 +1,23 @@
-"""Docstrings of estimators that leave to a base class what it explains already."""
+"""Docstrings that take over what is explained elsewhere already: entries of a base class, or shared texts."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from inspect import cleandoc
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Class = TypeVar("Class", bound=type)
 SECTIONS = ("Parameters", "Attributes")
 THOSE = "{those of "
+
+
+def filled(named: Any, shared: Mapping[str, str]) -> None:
+    """Put shared texts in their places in the docstring of a class or function."""
+    doc = cleandoc(named.__doc__ or "")
+    for place, text in shared.items():
+        doc = doc.replace(place, text)
+    named.__doc__ = doc + "\n"
 
 
 def documented(cls: Class) -> Class:

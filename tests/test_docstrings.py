@@ -6,7 +6,7 @@ import pytest
 
 import gramian
 from gramian import plots
-from gramian.estimators.docstrings import documented, entries
+from gramian.docstrings import documented, entries
 
 
 class Base:
