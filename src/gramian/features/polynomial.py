@@ -145,17 +145,7 @@ class PolynomialMap(ExplicitMap):
         transform: ClassVar[MethodOfRows[Any]]  # CSR for CSR rows
 
     def output_size(self, d: int) -> int:
-        """Return the number of features of d inputs, without computing any.
-
-        Parameters
-        ----------
-        d : int
-            Number of inputs.
-
-        Returns
-        -------
-        int
-            Number of features; it may be very large.
+        """Return the number of features of d inputs, without computing any: d → number.
 
         Examples
         --------

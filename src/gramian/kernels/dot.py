@@ -165,17 +165,7 @@ class Polynomial(Dot):
         return {"scale": outer * u * self.scale, "offset": outer * self.offset}
 
     def monomial_weights(self, d: int) -> MonomialWeights:
-        """Return the explicit features: every monomial of degree <= ``degree`` in d inputs, with its weight.
-
-        Parameters
-        ----------
-        d : int
-            Number of inputs.
-
-        Returns
-        -------
-        Monomials
-            Exponents and weights; monomials of weight zero are left out.
+        """Return exponents and weights of all monomials of degree <= ``degree``, without zero weights: d inputs → both.
 
         Examples
         --------

@@ -24,19 +24,7 @@ class FeatureSpace:
         return points.namespace(squares).sqrt(squares)
 
     def distance(self: Any, X: Any, Y: Any = None) -> Array:
-        """Return the distances ‖ψ(x) - ψ(z)‖ = √(k(x,x) - 2k(x,z) + k(z,z)) in feature space.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows.
-        Y : array-like of shape (m, d) or None, default=None
-            Others; ``None`` for X itself.
-
-        Returns
-        -------
-        array of shape (n, m)
-            The distances; because of cancellation, only to about half of the digits.
+        """Return the distances √(k(x,x) - 2k(x,z) + k(z,z)), to half of the digits: X (n, d), Y (m, d) → (n, m).
 
         Examples
         --------
@@ -57,21 +45,7 @@ class FeatureSpace:
         return xp.acos(xp.clip(cosines, -1.0, 1.0))
 
     def distance_to_mean(self: Any, X: Any, Y: Any = None, weights: Any = None) -> NDArray[np.float64]:
-        """Return the distances ‖ψ(x) - μ‖ to the mean μ of a set in feature space.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows.
-        Y : array-like of shape (m, d) or None, default=None
-            The set; ``None`` for X itself.
-        weights : array-like of shape (m,) or None, default=None
-            Weights >= 0 of the set; ``None`` for equal ones.
-
-        Returns
-        -------
-        array of shape (n,)
-            The distances.
+        """Return the distances ‖ψ(x) - μ‖ to a weighted mean of Y or X: X (n, d), Y (m, d), weights (m,) → (n,).
 
         Examples
         --------

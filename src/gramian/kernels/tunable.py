@@ -165,17 +165,7 @@ class Tunable:
         return own | {f"{name}.{k}": v for name, child in inside for k, v in child.all_fields().items()}
 
     def with_fields(self, changes: dict[str, Any]) -> Self:
-        """Return the same expression with some of its fields changed.
-
-        Parameters
-        ----------
-        changes : dict
-            New values, by the names of ``all_fields``.
-
-        Returns
-        -------
-        Kernel
-            A new kernel.
+        """Return the expression with some fields changed: values by the names of ``all_fields`` → Kernel.
 
         Examples
         --------
