@@ -101,7 +101,7 @@ def product(torch: Any, kernel: Kernel, n: int, d: int) -> None:
     K = Gram(kernel, X, C, device="cuda")
     card: Any = K.card
     moved = torch.as_tensor(v, device="cuda")
-    result, first, best = timed(lambda: card.multiply(K._A, K._B, moved, False), torch)
+    result, first, best = timed(lambda: card.multiply(K.left, K.right, moved, False), torch)
     exact = Gram(kernel, X[:CHECKED].astype(float), C.astype(float)) @ v.astype(float)
     error = np.linalg.norm(result[:CHECKED].cpu().numpy() - exact) / np.linalg.norm(exact)
     A, B = kernel.prepare(*(torch.as_tensor(side, device="cuda") for side in (X, C)))
@@ -120,7 +120,7 @@ def symmetric(torch: Any) -> None:
         X = np.random.default_rng(0).standard_normal((n, d))
         K = Gram(kernel, X, device="cuda")
         v = torch.as_tensor(np.random.default_rng(1).standard_normal((n, 1)), device="cuda")
-        product = Fused(kernel, K._A, K._B, double, v.device)
+        product = Fused(kernel, K.left, K.right, double, v.device)
         found, _, half = timed(lambda product=product, v=v: product @ v, torch, 2)
         product.symmetric = False
         every, _, whole = timed(lambda product=product, v=v: product @ v, torch, 2)

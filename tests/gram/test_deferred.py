@@ -20,7 +20,7 @@ def test_it_is_the_matrix(kernel, X):
     some = np.array([7, 3, 200])
     np.testing.assert_allclose(late.among(some).dense(), K[np.ix_(some, some)], atol=1e-13)
     np.testing.assert_array_equal(late.diagonal(), K.diagonal())
-    assert "_A" not in vars(late)
+    assert "left" not in vars(late)
     np.testing.assert_allclose(late @ np.ones(300), K.sum(axis=1), rtol=1e-12)
     np.testing.assert_allclose(late.among(some).dense(), K[np.ix_(some, some)], atol=1e-13)
 
@@ -37,6 +37,6 @@ def test_landmarks_are_those_of_the_prepared_matrix(lengthscale, whole, X):
     kernel = gk.RBF(lengthscale)
     late = Deferred(kernel, X, None, 1)
     index, lower = landmarks_and_factor(late, 60, 0)
-    assert ("_A" in vars(late)) == whole
+    assert ("left" in vars(late)) == whole
     np.testing.assert_array_equal(index, draw_landmarks(Gram(kernel, X), 60, 0))
     np.testing.assert_allclose(lower @ lower.T, kernel(X[index]), atol=1e-12)

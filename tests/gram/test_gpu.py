@@ -135,13 +135,13 @@ def test_half_of_the_tiles_give_the_product_of_all(kernel, double):
     rng = np.random.default_rng(0)
     X, v = rng.standard_normal((300, D)), torch.as_tensor(rng.standard_normal((300, 1)), device=DEVICE)
     K = Gram(kernel, X, device="cuda")
-    half = fused.Fused(kernel, K._A, K._B, double, torch.device(DEVICE))
+    half = fused.Fused(kernel, K.left, K.right, double, torch.device(DEVICE))
     assert half.symmetric
     found = half @ v
     assert torch.equal(found, half @ v)
     half.symmetric = False
     close(to_numpy(found), to_numpy(half @ v), 1e-14 if double else 1e-6)
-    assert not fused.Fused(kernel, K._A[:200], K._B, double, torch.device(DEVICE)).symmetric
+    assert not fused.Fused(kernel, K.left[:200], K.right, double, torch.device(DEVICE)).symmetric
 
 
 @pytest.mark.parametrize("little", [False, True])
@@ -239,7 +239,7 @@ def test_a_large_preconditioner_solves_with_its_low_rank_approximation(rows, mon
     monkeypatch.setattr(preconditioner, "FIRST", 5)
     X, ridge = rows[0], np.array([1e-3])
     K = Gram(RBF(1.0), X, device="cuda")
-    found = K.card.preconditioner(K._A, K._B, ridge, np.ones((1, 1)), False, 0)
+    found = K.card.preconditioner(K.left, K.right, ridge, np.ones((1, 1)), False, 0)
     F, R = to_numpy(found.factor), np.random.default_rng(0).standard_normal((N, 2))
     assert 5 < F.shape[1] <= N // 4
     np.testing.assert_allclose(found.solve(R, np.repeat(ridge, 2)), LowRank(F, ridge[0]).solve(R), rtol=1e-8)

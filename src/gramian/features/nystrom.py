@@ -296,7 +296,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         height = max(memory_budget(self.memory) // (4 * 8 * K.shape[1]), 1)
         for rows in spans(K.shape[0], height):
             if K.card is not None:
-                out[rows] = K.card.product(K._A[rows], K._B, self.normalization_.T, False)
+                out[rows] = K.card.product(K.left[rows], K.right, self.normalization_.T, False)
                 continue
             # K L⁻ᵀ as a triangular product, with half the operations of a full one.
             strip = np.ascontiguousarray(K.rows(rows), dtype=np.float64)

@@ -84,8 +84,9 @@ class Gram(LinearOperator):
                 raise TypeError(f"Gram works on NumPy arrays for now, got {type(Z).__module__}.{type(Z).__name__}.")
         self.kernel = kernel
         self.engine = _engine(kernel, X, memory, worker_count(n_jobs), device)
-        self._A, self._B, dtype = self.engine.prepare(X, Y)
-        super().__init__(dtype, (len(self._A), len(self._B)))  # type: ignore[call-arg]  # missing in scipy-stubs
+        # The rows of both sides as tiles are made of them.
+        self.left, self.right, dtype = self.engine.prepare(X, Y)
+        super().__init__(dtype, (len(self.left), len(self.right)))  # type: ignore[call-arg]  # missing in scipy-stubs
 
     @property
     def memory(self) -> int:
@@ -115,7 +116,7 @@ class Gram(LinearOperator):
     @property
     def rounding(self) -> float:
         """The rounding error of an entry, relative to the largest k(x, x)."""
-        return self.engine.rounding(self._A, self.dtype)
+        return self.engine.rounding(self.left, self.dtype)
 
     def on(self, workers: int) -> Self:
         """Return the same matrix of the same rows, made by another number of threads: workers → Gram."""
@@ -126,7 +127,7 @@ class Gram(LinearOperator):
     def among(self, index: NDArray[np.intp]) -> Gram:
         """Return K of some rows of X with themselves, each at most once, on the same engine: index (r,) → Gram."""
         other = copy(self)
-        other._A, other._B = self._A[index], self._B[index]
+        other.left, other.right = self.left[index], self.right[index]
         LinearOperator.__init__(other, self.dtype, (index.size, index.size))  # type: ignore[call-arg]
         return other
 
@@ -143,7 +144,7 @@ class Gram(LinearOperator):
                 f"the {self.shape[0]:,} x {self.shape[1]:,} Gram matrix takes {readable(self.nbytes)} and memory is "
                 f"{readable(self.memory)}; multiply by it with @, take rows(), raise memory=, or approximate it."
             )
-        return self._fill(self._A, self._B, out)
+        return self._fill(self.left, self.right, out)
 
     def rows(self, index: Index, columns: Index | None = None, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return some rows of the matrix.
@@ -164,15 +165,15 @@ class Gram(LinearOperator):
         array of shape (rows, columns)
             ``K[index][:, columns]``.
         """
-        A = self._A[_index(index, self.shape[0], "row")]
-        B = self._B if columns is None else self._B[_index(columns, self.shape[1], "column")]
+        A = self.left[_index(index, self.shape[0], "row")]
+        B = self.right if columns is None else self.right[_index(columns, self.shape[1], "column")]
         return self._fill(A, B, out)
 
     def diagonal(self) -> NDArray[Any]:
         """Return k(x_i, x_i), only of a square matrix of X with itself: → (n,)."""
-        if self._A.ids != self._B.ids:
+        if self.left.ids != self.right.ids:
             raise ValueError("only the Gram matrix of X with itself has a diagonal; this one is of X and another Y.")
-        return self.engine.diagonal(self._A, self.dtype)
+        return self.engine.diagonal(self.left, self.dtype)
 
     def check_symmetric(self) -> None:
         """Raise if K is visibly not symmetric, on some of its rows."""
@@ -211,7 +212,7 @@ class Gram(LinearOperator):
         if V.dtype.kind not in "fiub":
             raise TypeError(f"Gram multiplies by real numbers, got dtype {V.dtype}.")
         narrow, scale = narrowed(V, self.dtype)
-        total = self.engine.product(self._A, self._B, narrow, flipped)
+        total = self.engine.product(self.left, self.right, narrow, flipped)
         if scale is not None:
             total *= scale
         return total.astype(np.result_type(self.dtype, V.dtype), copy=False)
@@ -222,14 +223,14 @@ class Gram(LinearOperator):
         """Return Σ_ij W_ij ∂K_ij/∂theta, by panels: W (n, m) → (p,)."""
         if W.shape != self.shape:
             raise ValueError(f"W must have shape {self.shape}, got {W.shape}.")
-        return self.engine.vjp(self._A, self._B, W)
+        return self.engine.vjp(self.left, self.right, W)
 
     def grad_inputs(self, V: NDArray[Any]) -> NDArray[Any]:
         """Return Σ_j V_j ∂k(x_i, y_j)/∂x_i, the gradients of Σ_j V_j k(·, y_j) at the rows: V (m,) → (n, d)."""
         V = np.asarray(V)
         if V.shape != self.shape[1:]:
             raise ValueError(f"V must have shape {self.shape[1:]}, got {V.shape}.")
-        return self.engine.grad_inputs(self._A, self._B, V)
+        return self.engine.grad_inputs(self.left, self.right, V)
 
     def __repr__(self) -> str:
         n, m = self.shape
@@ -250,13 +251,13 @@ class Deferred(Gram):
         LinearOperator.__init__(self, X.dtype, (len(X), len(X)))  # type: ignore[call-arg]  # missing in scipy-stubs
 
     def __getattr__(self, name: str) -> Any:
-        if name not in ("_A", "_B"):
+        if name not in ("left", "right"):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        self._A, self._B = self.kernel.prepare(self.X)
+        self.left, self.right = self.kernel.prepare(self.X)
         return vars(self)[name]
 
     def among(self, index: NDArray[np.intp]) -> Gram:
-        return super().among(index) if "_A" in vars(self) else self.like(self.X[index])
+        return super().among(index) if "left" in vars(self) else self.like(self.X[index])
 
     def diagonal(self) -> NDArray[Any]:
         return np.full(self.shape[0], self.amplitude, self.dtype)

@@ -43,7 +43,7 @@ class SymmetricGram:
         if gram.shape[0] != gram.shape[1]:
             raise ValueError(f"only K of X with itself is symmetric, got shape {gram.shape}.")
         self.gram, self.dtype, self.shape = gram, np.dtype(dtype), gram.shape
-        self._product: Any = gram.engine.symmetric(gram._A, gram._B, memory, self.dtype)
+        self._product: Any = gram.engine.symmetric(gram.left, gram.right, memory, self.dtype)
 
     @property
     def stored(self) -> float:

@@ -121,11 +121,11 @@ class CardFactor:
 
     def explained(self, cross: Any) -> Array:
         """Return the diagonal of ``K S A⁻¹ S Kᵀ`` for the ``Gram`` K of new rows with these: → (m,)."""
-        new, engine = cross._A, cross.engine
+        new, engine = cross.left, cross.engine
         out = torch.empty(len(new), dtype=torch.float64, device=self.lower.device)
         with room(engine.device, f"the variance of {len(new):,} rows"):
-            for rows in engine.tiles(new, cross._B, 2):
-                left, right = self._halves(engine.kernel.tile(new[rows], cross._B) * self.scale.T)
+            for rows in engine.tiles(new, cross.right, 2):
+                left, right = self._halves(engine.kernel.tile(new[rows], cross.right) * self.scale.T)
                 out[rows] = (left * right).sum(dim=0)
         return to_numpy(out)
 

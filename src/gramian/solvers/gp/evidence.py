@@ -192,7 +192,7 @@ def card_factor(gram: Gram, noise: float | Array, trend: TrendBasis | None = Non
     """Return the factor of K + D on a GPU, any trend projected out, with as little jitter as possible: noise (n,)."""
     n = gram.shape[0]
     assert gram.card is not None
-    factor = gram.card.factor(gram._A, gram._B, np.ones((n, 1)), noise, None if trend is None else trend.Q)
+    factor = gram.card.factor(gram.left, gram.right, np.ones((n, 1)), noise, None if trend is None else trend.Q)
     attempt, scale = n * float(np.finfo(np.float64).eps), float(np.abs(factor.diagonal).mean())
     while factor.failed:
         if attempt > JITTER_LIMIT:
@@ -205,7 +205,7 @@ def card_factor(gram: Gram, noise: float | Array, trend: TrendBasis | None = Non
 def refined_card_factor(gram: Gram, noise: float | Array) -> Any:
     """Return a factor of K + D on a GPU in single precision, whose solutions are refined: noise (n,)."""
     assert gram.card is not None
-    factor = gram.card.solver(gram._A, gram._B, np.ones((gram.shape[0], 1)), noise)
+    factor = gram.card.solver(gram.left, gram.right, np.ones((gram.shape[0], 1)), noise)
     if factor.failed:
         raise NotPositiveDefiniteError(factor.failed - 1, 0.0)
     return factor

@@ -87,7 +87,7 @@ class CardGram:
     def factor(self, root: Array) -> Any:
         """Return the factor of B at H^½: root (n,)."""
         assert self.gram.card is not None
-        found = self.gram.card.factor(self.gram._A, self.gram._B, root[:, None], 1.0)
+        found = self.gram.card.factor(self.gram.left, self.gram.right, root[:, None], 1.0)
         if found.failed:
             raise NotPositiveDefiniteError(found.failed - 1, 0.0)
         return found

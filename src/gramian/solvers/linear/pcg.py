@@ -92,7 +92,7 @@ def _landmarks(gram: Gram, ridge: Array, scale: Array, rank: int, random_state: 
     enough = least / (trace * float(scale.max()) ** 2) if trace > 0 else 0.0
     dtype = np.float32 if narrow_enough(gram, scale, least) else np.float64
     if gram.card is not None:
-        return gram.card.preconditioner(gram._A, gram._B, ridge, scale, dtype is np.float32, random_state)
+        return gram.card.preconditioner(gram.left, gram.right, ridge, scale, dtype is np.float32, random_state)
     factor = rpcholesky(gram, min(rank, gram.shape[0]), random_state, tol=min(enough, 1.0), dtype=dtype).factor
     if np.any(scale != 1.0):
         factor *= scale.astype(dtype)

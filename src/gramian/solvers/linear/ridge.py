@@ -187,7 +187,7 @@ class RidgeProblem:
         assert self.gram.card is not None
         if last is not None:
             last.release()
-        given = (self.gram._A, self.gram._B, self.scale, ridge)
+        given = (self.gram.left, self.gram.right, self.scale, ridge)
         if self.basis is None and not self.loo and ridge > 0:
             factor = self.gram.card.solver(*given)
         else:

@@ -365,11 +365,11 @@ class CardCache(RowCache):
         return np.dtype(np.float64)
 
     def _empty(self) -> Any:
-        self._B = self.gram._B[_as_slice(self.columns)]
+        self._B = self.gram.right[_as_slice(self.columns)]
         return self._card.empty(self._cells)
 
     def _fill(self, rows: Index, slots: Index) -> None:
-        self._card.store_rows(self.gram._A[rows], self._B, self.store, slots)
+        self._card.store_rows(self.gram.left[rows], self._B, self.store, slots)
 
     def add(self, rows: Index, weights: NDArray[np.float64], total: NDArray[np.float64], workers: int) -> None:
         total += self._card.sum_of_rows(self.store, self.slots(rows), weights)
