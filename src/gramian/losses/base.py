@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+
+from gramian.kernels.deserialize import nearest
 
 Array = NDArray[np.float64]
 
@@ -211,11 +212,10 @@ def resolve(loss: Any) -> Any:
     if isinstance(loss, str):
         known = names()
         if loss not in known:
-            near = difflib.get_close_matches(loss, known, n=1, cutoff=0.4)
-            hint = f"did you mean {near[0]!r}? " if near else ""
+            hint = nearest(loss, known)
             if re.sub(r"[\W_]", "", loss).lower() in ("01", "zeroone", "zerooneloss", "misclassification"):
-                hint = "to minimise the 0-1 loss is NP-hard; 'ramp' stands in for it, and finds a stationary point. "
-            raise ValueError(f"unknown loss {loss!r}; {hint}Known losses: {', '.join(sorted(known))}.")
+                hint = "to minimise the 0-1 loss is NP-hard; 'ramp' stands in for it, and finds a stationary point."
+            raise ValueError(f"unknown loss {loss!r}; {hint}")
         return known[loss]()
     lacking = missing(loss, ("value", "gradient"))
     if isinstance(loss, type) or lacking:
