@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn import config_context
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 torch = pytest.importorskip("torch")
@@ -36,6 +37,8 @@ from gramian.files import load, save  # noqa: E402
 from gramian.gram import Gram  # noqa: E402
 from gramian.gram.gpu import cuda, engine  # noqa: E402
 from gramian.kernels import RBF, Linear, Matern, Sigmoid, White  # noqa: E402
+from gramian.model_selection import KernelSearchCV  # noqa: E402
+from gramian.model_selection.gram_matrices import Tables  # noqa: E402
 from gramian.solvers.gp import hyperparameters  # noqa: E402
 from gramian.solvers.gp.posterior import CardPosterior  # noqa: E402
 from gramian.solvers.machine import function_space  # noqa: E402
@@ -89,6 +92,40 @@ def test_leave_one_out(data):
     np.testing.assert_allclose(ours.loo_residuals_, theirs.loo_residuals_, atol=1e-10)
     chosen = KernelRidge("loo", kernel=RBF(1.0), device="cuda").fit(X, y[:, 0])
     assert chosen.alpha_ == pytest.approx(KernelRidge("loo", kernel=RBF(1.0)).fit(X, y[:, 0]).alpha_)
+
+
+def test_leave_one_out_by_eigenvectors_of_the_card(data, monkeypatch):
+    X, y, weights = data
+    theirs = KernelRidge("loo", kernel=RBF(1.0), fit_intercept=True).fit(X, y, weights)
+    monkeypatch.setattr(np.linalg, "eigh", None)
+    ours = KernelRidge("loo", kernel=RBF(1.0), fit_intercept=True, device="cuda").fit(X, y, weights)
+    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), atol=1e-8)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (10**9, 10**11))
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    monkeypatch.setattr(torch.linalg, "eigh", _full)
+    with pytest.raises(MemoryError, match="the decomposition of 120 rows does not fit the card"):
+        ours.fit(X, y, weights)
+
+
+def _full(matrix):
+    raise torch.cuda.OutOfMemoryError("out of memory")
+
+
+@pytest.mark.parametrize("model", [KernelRidge(), SVR()], ids=repr)
+def test_a_search_fits_on_the_card(model, data, monkeypatch):
+    X, y, _ = data
+    made = []
+    monkeypatch.setattr(Tables, "of", lambda tables, kernel, *rest: made.append(kernel))
+    grid = {"alpha": [0.01, 1.0]} if isinstance(model, KernelRidge) else {"C": [0.1, 10.0]}
+    model.set_params(kernel="rbf", gamma=0.5)
+    ours, theirs = (
+        KernelSearchCV(clone(model).set_params(device=d), grid, cv=3, error_score="raise").fit(X, y[:, 0])
+        for d in ("cuda", None)
+    )
+    assert ours.best_estimator_.device == "cuda"
+    assert len(made) == 1  # for the CPU
+    score = "mean_test_score"
+    np.testing.assert_allclose(ours.cv_results_[score], theirs.cv_results_[score], atol=1e-3)
 
 
 def test_interpolation(data):
@@ -378,6 +415,13 @@ def test_principal_components(solver, kernel, data):
     np.testing.assert_allclose(ours.eigenvalues_, theirs.eigenvalues_, rtol=1e-6, atol=1e-9)
     Z = np.repeat(X, 2, axis=0) + 0.1
     np.testing.assert_allclose(ours.transform(Z), theirs.transform(Z), atol=1e-5)
+
+
+def test_one_principal_component(data):
+    ours, theirs = (
+        KernelPCA(1, kernel=RBF(1.0), eigen_solver="lanczos", device=d).fit(data[0]) for d in ("cuda", None)
+    )
+    np.testing.assert_allclose(ours.transform(data[0]), theirs.transform(data[0]), atol=1e-5)
 
 
 def test_a_process_for_classes(data, tmp_path):

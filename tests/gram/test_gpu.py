@@ -2,6 +2,7 @@
 interpreter, which runs every generated kernel statement by statement."""
 
 import os
+import warnings
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ if not torch.cuda.is_available():
 pytest.importorskip("triton")
 
 from gramian.gram import Gram, LowRank, SymmetricGram  # noqa: E402
+from gramian.gram.device import wished  # noqa: E402
 from gramian.gram.gpu import cuda, engine, fused, preconditioner  # noqa: E402
 from gramian.gram.gpu.preconditioner import best_rank  # noqa: E402
 from gramian.gram.gpu.triton_source import expression, generated  # noqa: E402
@@ -197,6 +199,26 @@ def test_far_from_the_origin_and_far_apart():
         close(Gram(kernel, X, device="cuda") @ v, want, 1e-12)
 
 
+def test_near_duplicates_of_a_rough_kernel():
+    """Their distances are rounding of a product of matrices, which the root makes large."""
+    kernel = Matern(0.1, nu=0.5)
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.standard_normal((40, 2)), 2, axis=0) + 1e-9 * rng.standard_normal((80, 2))
+    close(Gram(kernel, X, device="cuda").dense(), Gram(kernel, X).dense(), 1e-13)
+
+
+def test_rows_that_torch_does_not_take_as_they_are():
+    X = np.linspace(0.0, 1.0, 30)[:, None]
+    backwards, fixed = X[:, ::-1], X.copy()
+    fixed.flags.writeable = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for rows in (backwards, fixed):
+            K = Gram(RBF(1.0), rows, device="cuda")
+            close(K.dense(), Gram(RBF(1.0), X).dense(), 1e-15)
+            close(K @ rows, Gram(RBF(1.0), X) @ X, 1e-14)
+
+
 def test_many_columns_and_several_spans_and_launches(monkeypatch):
     monkeypatch.setattr(fused, "SPAN", 64)
     monkeypatch.setattr(fused, "LEAST_SPAN", 64)
@@ -259,6 +281,16 @@ def test_what_cannot_be_generated_says_so_or_runs_here(kernel, rows, monkeypatch
     assert Gram(RBF(1.0), rows[0], device="auto").engine.name == "cuda"
     monkeypatch.setattr(cuda, "available", lambda: False)
     assert Gram(RBF(1.0), rows[0], device="auto").engine.name is None
+
+
+def test_one_of_several_cards_is_found_by_its_name(rows, monkeypatch):
+    asked = []
+    monkeypatch.setattr(cuda, "available", lambda: True)
+    monkeypatch.setattr(cuda, "found", lambda name: asked.append(name) or torch.device(DEVICE))
+    names = [Gram(RBF(1.0), rows[0], device=name).engine.name for name in ("cuda:1", "auto:1")]
+    assert names == asked == ["cuda:1", "cuda:1"]
+    assert Gram(Sigmoid(), rows[0], device="auto:1").engine.name is None
+    assert wished(torch.device("cuda", 1)) == "auto:1"
 
 
 def test_sparse_rows_are_refused(rows):

@@ -6,7 +6,6 @@ Results come back as arrays of the same library on the same device. Estimators c
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from copy import copy
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 from array_api_compat import is_torch_array
 from sklearn import get_config
 
+from gramian.gram.device import wished
 from gramian.kernels.points import Method, foreign_rows_by, is_foreign, namespace, to_numpy
 
 
@@ -33,9 +33,8 @@ def _through_numpy(method: Callable[..., Any], self: Any, X: Any, *args: Any, **
         )
     args = tuple(_here(value) for value in args)
     options = {name: _here(value) for name, value in options.items()}
-    estimator, place = _placed(self, X) if on_card else (self, nullcontext())
-    with place:
-        found = method(estimator, to_numpy(X), *args, **options)
+    estimator = _placed(self, X) if on_card else self
+    found = method(estimator, to_numpy(X), *args, **options)
     if found is estimator:
         learned = {**vars(estimator), "device": self.device} if estimator is not self else vars(self).copy()
         vars(self).clear()
@@ -48,15 +47,13 @@ def _here(value: Any) -> Any:
     return to_numpy(value) if is_foreign(value) else value
 
 
-def _placed(estimator: Any, X: Any) -> tuple[Any, AbstractContextManager[Any]]:
+def _placed(estimator: Any, X: Any) -> Any:
     """A copy of the estimator on the device of a tensor, unless it has a device of its own."""
     if getattr(estimator, "device", "none of its own") is not None:
-        return estimator, nullcontext()
-    from gramian.gram.gpu import cuda
-
+        return estimator
     moved = copy(estimator)
-    moved.device = "auto"
-    return moved, cuda.chosen(X.device)
+    moved.device = wished(X.device)
+    return moved
 
 
 def _like(found: Any, X: Any) -> Any:

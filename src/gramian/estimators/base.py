@@ -30,7 +30,7 @@ from gramian.data.blocks import as_blocks, by_blocks
 from gramian.data.passes import Held, Part, Passes
 from gramian.features.base import draw
 from gramian.gram import Gram
-from gramian.gram.device import checked_device
+from gramian.gram.device import checked_device, only_wished
 from gramian.gram.operator import narrow, wide
 from gramian.gram.prepared import columns_of
 from gramian.kernels import Kernel
@@ -221,7 +221,7 @@ def fitting(estimator: Any) -> Iterator[Clock]:
 def refuse_device(estimator: Any) -> None:
     """Raise if a GPU is requested together with a map."""
     asked = None if estimator.device is None else checked_device(estimator.device)
-    if asked not in (None, "auto") and estimator.approximation is not None:
+    if asked is not None and not only_wished(asked) and estimator.approximation is not None:
         raise ValueError(
             f"device={estimator.device!r} is for exact fits; with a map, leave device=None here and set it on the map: "
             "approximation=Nystroem(..., device='cuda')."

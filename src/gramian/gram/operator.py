@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator
 
-from gramian.gram.device import device_for
+from gramian.gram.device import device_for, only_wished
 from gramian.gram.engine import Engine
 from gramian.gram.gpu.triton_source import generated
 from gramian.gram.threads import Threads
@@ -265,13 +265,13 @@ class Deferred(Gram):
 
 def _engine(kernel: Kernel, X: Any, memory: int | str | None, workers: int, device: str | None) -> Engine:
     """The engine for a kernel and rows; only a kernel for which there is GPU code goes to a GPU unasked."""
-    card = None if device is None or (device == "auto" and not generated(kernel)) else device_for(device, X)
+    card = None if device is None or (only_wished(device) and not generated(kernel)) else device_for(device, X)
     if card is None:
         return Threads(kernel, memory_budget(memory), workers)
     from gramian.gram.gpu import cuda
     from gramian.gram.gpu.engine import Card
 
-    return Card(kernel, cuda.budget(memory, card), workers, "cuda" if device == "auto" else str(device), card)
+    return Card(kernel, cuda.budget(memory, card), workers, str(device).replace("auto", "cuda"), card)
 
 
 def _index(index: Any, size: int, what: str) -> Any:

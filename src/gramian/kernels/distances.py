@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from array_api_compat import is_torch_array
 from scipy.spatial.distance import cdist
 
 from gramian.kernels import points
@@ -47,15 +48,16 @@ class DistanceRows:
 
     def near_zero(self, other: DistanceRows, t: Array, weight: float) -> Array:
         """Return ``t = weight · ‖x-z‖²`` where squared distances below ``NEAR`` come from differences: (n, m)."""
-        if self.loss == 0.0 or not isinstance(t, np.ndarray):
+        if self.loss == 0.0 or not (isinstance(t, np.ndarray) or is_torch_array(t)):
             return t
-        i, j = np.nonzero(t < NEAR * weight if weight > 0 else t > NEAR * weight)
-        if not i.size:
+        i, j = points.namespace(t).nonzero(t < NEAR * weight if weight > 0 else t > NEAR * weight)
+        if not i.shape[0]:
             return t
         x, z = self.coordinates, other.coordinates
-        for some in spans(i.size, max(CELLS // x.shape[1], 1)):
+        for some in spans(i.shape[0], max(CELLS // x.shape[1], 1)):
             D = x[i[some]] - z[j[some]]
-            t[i[some], j[some]] = weight * np.asarray((D.multiply(D) if points.is_sparse(D) else D * D).sum(axis=1))
+            squares = np.asarray(D.multiply(D).sum(axis=1)) if points.is_sparse(D) else (D * D).sum(axis=1)
+            t[i[some], j[some]] = points.asarray(weight * squares, t)
         return t
 
     @property

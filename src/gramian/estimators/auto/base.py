@@ -38,7 +38,7 @@ from gramian.estimators.auto.tables import Column, columns_of, plain, read_again
 from gramian.estimators.auto.team import Team, chosen
 from gramian.estimators.base import COMMON, restored_on_failure, warn_unless_converged
 from gramian.features.base import parameters_checked, sample_seed
-from gramian.gram.device import device_for, device_speed
+from gramian.gram.device import device_for, device_speed, wished
 from gramian.kernels import Kernel, resolve
 from gramian.kernels.tunable import Nested
 from gramian.numerals import listed
@@ -295,7 +295,8 @@ class AutoKernel(Nested, BaseEstimator):
         if self.memory is None:
             memory = 1 << (memory.bit_length() - 1)  # what is available changes, and sizes should not
         some = slice(max(memory // (COPIES * 8 * Z.shape[1]), 1))
-        device = None if device_for(self.device, Z) is None else "auto"  # where a kernel has no GPU code: here
+        card = device_for(self.device, Z)
+        device = None if card is None else wished(card)  # where a kernel has no GPU code: here
         if device is not None:
             warm_up(Z.shape[1], response.targets.shape[1], device)
         return Resources(memory, self.n_jobs, seed, noise_of_repeats(Z[some], response.targets[some]), clock, device)

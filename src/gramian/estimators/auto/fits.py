@@ -75,7 +75,7 @@ class Resources:
     seed: int  # Of everything random
     least_noise: float = 0.0  # Variance of the targets of equal rows: no process learns less noise
     clock: Clock = field(default_factory=Clock)  # When to be done
-    device: str | None = None  # ``"auto"`` where a GPU is used
+    device: str | None = None  # ``"auto"`` or ``"auto:1"`` where a GPU is used
     pace: float = 1.0  # Seconds that a nominal second takes on this machine now
     busy: bool = False  # Whether other programs use the cores, so that one thread is faster than several
 

@@ -23,7 +23,7 @@ from gramian.estimators.base import COMMON, opened, restored_on_failure, row_wei
 from gramian.estimators.mixture.density import MixtureDensity
 from gramian.estimators.mixture.starts import INIT_PARAMS, complete, given_parameters, start, start_rows, start_size
 from gramian.features.base import sample_seed
-from gramian.gram.device import checked_device, device_for
+from gramian.gram.device import checked_device, device_for, only_wished
 from gramian.numerals import listed
 from gramian.progress import Clock, Tick, progress
 from gramian.resources import one_blas_thread, random_of
@@ -229,7 +229,7 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
 
     def _fit_over_passes(self, X: Any, sample_weight: Any, clock: Clock) -> None:
         """EM over blocks, with a start from a sample, and one pass per iteration."""
-        if checked_device(self.device) not in (None, "auto"):
+        if checked_device(self.device) is not None and not only_wished(self.device):
             raise ValueError(f"device={self.device!r} needs all rows in memory; over blocks leave device=None.")
         with opened(self, X, None, sample_weight, targets=False) as passes:
             seen, count = frame(passes)

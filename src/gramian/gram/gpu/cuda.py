@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
+from numpy.typing import NDArray
 
 from gramian.resources import SHARE, available_memory, memory_budget, readable, spans
 
@@ -48,9 +49,9 @@ def speed(device: torch.device) -> float:
     return FAST if full else SLOW
 
 
-def chosen(device: torch.device) -> Any:
-    """Make a card the one that ``"cuda"`` and ``"auto"`` mean, for the length of a ``with`` block."""
-    return torch.cuda.device(device)
+def current(device: torch.device) -> AbstractContextManager[Any]:
+    """Make a card the one on which Triton runs kernels, for the length of a ``with`` block."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 def free_memory(device: torch.device) -> int:
@@ -61,6 +62,13 @@ def free_memory(device: torch.device) -> int:
     counts = torch.cuda.memory_stats_as_nested_dict(device)  # the flat ones take longer than a small product
     reserved, allocated = (counts[name]["all"]["current"] for name in ("reserved_bytes", "allocated_bytes"))
     return int(free + reserved - allocated)
+
+
+def moved(values: NDArray[Any], device: torch.device) -> torch.Tensor:
+    """Return an array on a device, in its own precision."""
+    # torch takes no negative strides, even along one entry, and warns of memory that it may not write to.
+    usable = values.flags.c_contiguous and values.flags.writeable and min(values.strides, default=0) >= 0
+    return torch.from_numpy(values if usable else values.copy()).to(device)
 
 
 def panels(n: int, row: int, device: torch.device) -> list[slice]:

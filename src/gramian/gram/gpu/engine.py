@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from gramian.gram.gpu import cuda
-from gramian.gram.gpu.cuda import KINDS, room
+from gramian.gram.gpu.cuda import KINDS, moved, room
 from gramian.gram.gpu.triton_source import generated, ungenerated
 from gramian.gram.threads import DERIVATIVE_TILES, SPARE_TILES
 from gramian.kernels import Kernel
@@ -64,7 +64,7 @@ class Card:
         if values.dtype.kind not in "fiub":
             raise TypeError(f"a GPU takes rows of numbers, got dtype {values.dtype}; encode them, or use device=None.")
         # Converted on the card: float32 rows cross the bus as they are.
-        return torch.from_numpy(np.ascontiguousarray(values)).to(self.device).to(torch.float64)
+        return moved(values, self.device).to(torch.float64)
 
     def rounding(self, A: Points, dtype: np.dtype[Any]) -> float:
         """Return the rounding error of an entry, relative to the largest k(x, x)."""
@@ -148,7 +148,7 @@ class Card:
 
     def eigh(self, matrix: Array, rank: int) -> tuple[Array, Array]:
         """Return the largest eigenvalues of a symmetric matrix, ascending, and their vectors: matrix (n, n)."""
-        with room(self.device, f"the eigenvectors of {len(matrix):,} rows"):
+        with room(self.device, f"the decomposition of {len(matrix):,} rows"):
             values, vectors = torch.linalg.eigh(self._on_card(matrix))
             return to_numpy(values[-rank:]), to_numpy(vectors[:, -rank:])
 

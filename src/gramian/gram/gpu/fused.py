@@ -15,6 +15,7 @@ import numpy as np
 import torch
 import triton
 
+from gramian.gram.gpu.cuda import current
 from gramian.gram.gpu.triton_loop import COLUMNS, ROWS, WHOLE, Side, source, symmetric_source
 from gramian.gram.gpu.triton_source import LOG2_E, Pair, expression
 from gramian.kernels import Kernel
@@ -62,7 +63,8 @@ class Fused:
 
     def __matmul__(self, V: torch.Tensor) -> torch.Tensor:
         """Return ``K @ V`` in float64: V (m, k) → (n, k)."""
-        out = torch.cat([self._group(part) for part in V.split(GROUP[self.double], dim=1)], dim=1)
+        with current(self.device):
+            out = torch.cat([self._group(part) for part in V.split(GROUP[self.double], dim=1)], dim=1)
         if self.same is not None:
             rows, columns = self.same
             out[rows] += self.diagonal[rows, None] * V[columns].to(torch.float64)

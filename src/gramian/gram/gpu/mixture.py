@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gramian.gram.gpu.cuda import panels, room
+from gramian.gram.gpu.cuda import moved, panels, room
 from gramian.kernels.points import to_numpy
 
 Array = NDArray[np.float64]
@@ -41,7 +41,7 @@ class CardMixtureRows:
     def __init__(self, X: NDArray[Any], centre: Any, weights: Any, device: torch.device) -> None:
         self.device = device
         with room(device, f"X of {X.shape[0]:,} rows"):
-            self.X = torch.as_tensor(np.ascontiguousarray(X), device=device)  # in their own precision
+            self.X = moved(X, device)  # in their own precision
             self.centre, self.weights = self._put(centre), None if weights is None else self._put(weights)
 
     def sums(self, of: Densities, hard: bool, origin: Array | None) -> tuple[Array, list[float]]:
@@ -73,7 +73,7 @@ class CardMixtureRows:
         return out
 
     def _put(self, values: Any) -> torch.Tensor:
-        return torch.as_tensor(np.ascontiguousarray(values, dtype=np.float64), device=self.device)
+        return moved(np.asarray(values, dtype=np.float64), self.device)
 
     def _blocks(self, of: Densities) -> Iterator[tuple[slice, torch.Tensor, torch.Tensor, torch.Tensor]]:
         """Slices of rows; the rows, centred; ``(1, x, quadratics)`` or the rows again; and joint densities."""

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gramian.gram.gpu.cuda import KINDS, panels, room
+from gramian.gram.gpu.cuda import KINDS, moved, panels, room
 from gramian.kernels.points import to_numpy
 
 Array = NDArray[np.float64]
@@ -30,8 +30,7 @@ def waves(
         # Phases in float64, whatever the rows are: large ones would lose their digits in float32.
         turned, middle, ahead = (torch.as_tensor(part, device=device) for part in (W, center, offset))
         for rows in panels(X.shape[0], 8 * 4 * W.shape[1], device):
-            moved = torch.as_tensor(np.ascontiguousarray(X[rows]), device=device).to(torch.float64)
-            phases = (moved - middle) @ turned + ahead
+            phases = (moved(X[rows], device).to(torch.float64) - middle) @ turned + ahead
             both = torch.cat([phases.cos(), phases.sin()], dim=1)[:, :size]
             out[rows] = to_numpy((scale * both).to(kind))
     return out

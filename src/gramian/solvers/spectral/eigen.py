@@ -250,7 +250,7 @@ class _Basis:
 
     def rotated(self, S: Array) -> Any:
         """Return Q S: S (size, k)."""
-        return self.vectors @ asarray(np.ascontiguousarray(S), self._Q)
+        return self.vectors @ asarray(S.copy(), self._Q)  # torch takes no negative strides
 
     def extend(self, A: Operator) -> Array:
         """Append the next block to the basis; return the nonzero rows of B, transposed."""
