@@ -226,7 +226,7 @@ class KernelRidge(KernelExpansion):
         for machine in machines:
             machine._validate_params()
         first, numbers = machines[0], all(not isinstance(m.alpha, str) and np.ndim(m.alpha) == 0 for m in machines)
-        if not numbers or first.fit_intercept or first.solver != "auto" or first.device is not None:
+        if not numbers or first.fit_intercept or first.solver != "auto":
             return None
         Y = check_array(y, dtype=np.float64, ensure_2d=False)
         weights = np.zeros((len(Y), len(trains)))

@@ -30,9 +30,9 @@ class KernelSearchCV(GridSearchCV):
     with any loss and interpolation share work in two ways. Along ``C``, ``lam`` and ``epsilon`` each fit starts from
     the one before, and along ``nu`` fits share kernel rows. And all folds read one Gram matrix of all rows; for radial
     kernels, the matrices of all lengthscales (``gamma``) are computed from one matrix of distances. The matrix is not
-    shared if it takes more than half of ``memory`` or if a scorer may look at the rows. Ridge regression solves for all
-    folds and all ``alpha`` together: by one inverse per alpha with few rows and many folds (leave-one-out), by
-    conjugate gradients on all systems at once with many rows.
+    shared if it takes more than half of ``memory``, if a scorer may look at the rows, or on a GPU (``device=``). Ridge
+    regression solves for all folds and all ``alpha`` together: by one inverse per alpha with few rows and many folds
+    (leave-one-out), by conjugate gradients on all systems at once with many rows.
 
     All other candidates are fitted one by one, as in ``GridSearchCV``: other estimators and pipelines, and those with
     ``approximation``, ``kernel_params``, ``max_iter``, ``max_time`` or ``warm_start``; with callbacks, all candidates.

@@ -17,6 +17,7 @@ from sklearn.utils.metaestimators import _safe_split
 
 from gramian.estimators.base import NAMED, changed, validated
 from gramian.gram import Gram
+from gramian.gram.device import device_for
 from gramian.gram.operator import narrow, wide
 from gramian.kernels import Kernel
 from gramian.kernels.objects import Table
@@ -115,11 +116,12 @@ class Shared:
             rows, train = self._rows(machine), self.folds[fold][0]
             kernel = machine._kernel_on(rows[train], None if self.weights is None else self.weights[train])
             hash(kernel)
-        except (TypeError, ValueError):
+            on_card = device_for(machine.device, rows) is not None
+        except (ImportError, RuntimeError, TypeError, ValueError):
             return None
         # White depends on which rows are in one call, and a table does not know the trend of a conditional kernel.
         own = kernel.tells_copies or kernel.conditional_order
-        return None if own else kernel
+        return None if own or on_card else kernel  # a GPU makes a matrix sooner than it is copied there
 
     def _on_table(self, table: Table, paths: list[Path], workers: int, room: int, score: Score) -> None:
         """Fit paths on a Gram matrix of all rows, with row indices as inputs."""

@@ -6,6 +6,7 @@ without row i.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Thread
 
@@ -15,6 +16,8 @@ from numpy.typing import NDArray
 from gramian.resources import spans
 
 Array = NDArray[np.float64]
+Decompose = Callable[[Array], tuple[Array, Array]]
+"""From a symmetric matrix to its eigenvalues, ascending, and their vectors."""
 
 ROWS = 512
 """Rows of the eigenvector matrix squared at a time."""
@@ -28,9 +31,9 @@ class Eigenbasis:
     values: Array  # (n,): s
 
     @classmethod
-    def of_matrix(cls, K: Array) -> Eigenbasis:
+    def of_matrix(cls, K: Array, decompose: Decompose = np.linalg.eigh) -> Eigenbasis:
         """Decompose a Gram matrix: K (n, n)."""
-        values, vectors = eigh(K)
+        values, vectors = eigh(K, decompose)
         rounding = K.shape[0] * np.finfo(np.float64).eps * float(np.abs(values).max(initial=0.0))
         if values[0] < -100.0 * rounding:
             raise np.linalg.LinAlgError(
@@ -70,14 +73,14 @@ def default_grid(values: Array) -> Array:
     return np.geomspace(1e-10, 1.0, 25) * (top if top > 0 else 1.0)
 
 
-def eigh(A: Array) -> tuple[Array, Array]:
-    """``eigh`` on a separate thread, so that Ctrl-C is answered while LAPACK works."""
+def eigh(A: Array, decompose: Decompose = np.linalg.eigh) -> tuple[Array, Array]:
+    """Decompose on a separate thread, so that Ctrl-C is answered while LAPACK or a GPU works."""
     found: list[tuple[Array, Array]] = []
     failed: list[Exception] = []
 
     def work() -> None:
         try:
-            found.append(np.linalg.eigh(A))
+            found.append(decompose(A))
         except Exception as error:
             failed.append(error)
 

@@ -196,6 +196,11 @@ class RidgeProblem:
             raise NotPositiveDefiniteError(factor.failed - 1, 0.0)
         return factor
 
+    def _eigenbasis(self, A: Array) -> Eigenbasis:
+        """The eigenvectors of a matrix, on the GPU where K is made there: A (n, n)."""
+        card = self.gram.card
+        return Eigenbasis.of_matrix(A) if card is None else Eigenbasis.of_matrix(A, lambda M: card.eigh(M, len(M)))
+
     def _matrix(self) -> Array:
         """S K S."""
         A = self.gram.dense().astype(np.float64, copy=False)
@@ -213,7 +218,7 @@ class RidgeProblem:
     def least_squares(self) -> Solution:
         """Minimum-norm least-squares solution of ``S K S a = S y``, certified by the normal equations."""
         A, B = self._matrix(), self.scale * self.Y
-        basis = Eigenbasis.of_matrix(A)
+        basis = self._eigenbasis(A)
         kept = basis.values > 10.0 * A.shape[0] * np.finfo(np.float64).eps * basis.values.max(initial=0.0)
         a = Eigenbasis(basis.vectors[:, kept], basis.values[kept]).dual(B, 0.0)
         R = B - A @ a
@@ -235,7 +240,7 @@ class RidgeProblem:
         if self.basis is not None:
             self.basis.project(A, 2.0 * float(np.linalg.norm(A)))  # τ larger than all other eigenvalues
             B = self.basis.residual(B)
-        basis, unit = Eigenbasis.of_matrix(A), units(scale * self.Y)
+        basis, unit = self._eigenbasis(A), units(scale * self.Y)
         if self.basis is not None:  # the last eigenvectors span the trend, which is not penalised
             q = self.basis.R.shape[0]
             basis = replace(basis, values=np.append(basis.values[:-q], np.full(q, np.inf)))
