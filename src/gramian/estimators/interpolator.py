@@ -13,15 +13,7 @@ from scipy.linalg import LinAlgWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from gramian.docstrings import documented
-from gramian.estimators.base import (
-    COMMON,
-    NYSTROEM,
-    KernelExpansion,
-    as_array,
-    fitting,
-    refuse_blocks,
-    resolved,
-)
+from gramian.estimators.base import COMMON, NYSTROEM, KernelExpansion, as_array, fitting, refuse_blocks, resolved
 from gramian.estimators.trend import TREND, fitted_trend
 from gramian.features.base import parameters_checked
 from gramian.gram import Gram

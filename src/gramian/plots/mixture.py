@@ -10,15 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 from sklearn.utils.validation import check_is_fitted
 
-from gramian.inspection.fitted import (
-    Array,
-    covariance_matrices,
-    input_names,
-    rows_of,
-    sampled,
-    two_inputs,
-    unnamed,
-)
+from gramian.inspection.fitted import Array, covariance_matrices, input_names, rows_of, sampled, two_inputs, unnamed
 from gramian.plots.style import LINES, MUTED, Display, ink, look, paper
 
 DRAWN = 1500

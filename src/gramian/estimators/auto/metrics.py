@@ -10,13 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.metrics import (
-    average_precision_score,
-    get_scorer,
-    get_scorer_names,
-    mean_pinball_loss,
-    roc_auc_score,
-)
+from sklearn.metrics import average_precision_score, get_scorer, get_scorer_names, mean_pinball_loss, roc_auc_score
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]

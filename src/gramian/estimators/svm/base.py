@@ -54,14 +54,11 @@ from gramian.solvers.svm.row_cache import (
 from gramian.solvers.svm.smo import HELD, POLISHED
 from gramian.warning import warn
 
-EARLY = (
-    "Solver terminated early (max_iter={}).  Consider pre-processing your data with StandardScaler or MinMaxScaler. "
-)
+EARLY = "Solver terminated early (max_iter={}).  Consider pre-processing your data with StandardScaler or MinMaxScaler."
 """scikit-learn's message for a fit that ``max_iter`` stopped."""
 KINDS = np.array(["peripheral", "margin", "violator"])
-NARROW_ROWS = 2000
-"""From this many rows on, kernel rows are kept in float32, where that is precise enough."""
-NARROW_TOL = 1e-5
+NARROW_ROWS, NARROW_TOL = 2000, 1e-5
+"""From this many rows on, and this tolerance, kernel rows are kept in float32, where that is precise enough."""
 NARROW_LOSS = 1e-6
 """Largest error of a float32 kernel value that is accepted, relative to the largest kernel value."""
 DIRECT_INPUTS = 64
@@ -69,18 +66,14 @@ DIRECT_INPUTS = 64
 PROBES, PROBED = 8, 1000
 """The float32 error is measured on the kernel values between PROBES rows and PROBED rows."""
 MEGABYTE = 2**20
-FOUND = ("_fitted_to", "_gamma")
-"""Private attributes that a set-up sets."""
 ALONE = 1500
 """Up to this many rows the whole matrix is computed for a single problem; beyond, most rows are never needed."""
 KEPT = 2**19
 """Least number of entries allocated: smaller arrays go back to the system, and each fit then faults in new pages."""
 STRIP, THREADED = 192, 800
 """Rows per strip of a small matrix; number of rows above which strips are computed in threads."""
-TESTED_ROWS = 1024
-"""Up to this many rows, a similarity that may be indefinite is tested."""
-INDEFINITE = 1e-5
-"""Size of a negative eigenvalue, relative to the diagonal, beyond what rounding to float32 causes."""
+TESTED_ROWS, INDEFINITE = 1024, 1e-5
+"""Up to this many rows, a similarity is tested for negative eigenvalues; their size, relative to the diagonal."""
 DIRECT_CACHE = 256e6
 """Cache limit in bytes for kernels that are cheap to compute: touching new memory costs more than recomputing a row."""
 
@@ -372,23 +365,19 @@ class SupportVectorMachine(SupportVectorExpansion):
             return StoredMatrix(self._gram(kernel, X[kept]), None, True, matrix=kernel.matrix, ids=ids)
         if is_sparse(X) and small(X, kernel):
             X = X.toarray()
-        direct = self._is_direct(X, kernel)
         rows = X[np.ix_(kept, kept)] if precomputed else X[kept]
         if self.device is not None and (gram := self._gram(kernel, rows)).card is not None:
             return CardMatrix(gram, None, True)
         if precomputed:
-            K, ids = np.ascontiguousarray(rows), np.arange(kept.size)
-            return StoredMatrix(self._gram(kernel, K), None, False, matrix=K, ids=ids)
+            K = np.ascontiguousarray(rows)
+            return StoredMatrix(self._gram(kernel, K), None, False, matrix=K, ids=np.arange(kept.size))
+        direct = isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] <= DIRECT_INPUTS
+        direct = direct and isinstance(kernel, Dot | Radial)
         single = self._narrow(kernel, X, kept)
         if single is None:
             return GramRows(self._gram(kernel, rows), None, direct)
         full = Wide(lambda i, j: kernel(X[kept[i]], X[kept[j]]), cache(lambda: self._gram(kernel, X[kept])))
         return GramRows(single, full, direct)
-
-    def _is_direct(self, X: Any, kernel: Kernel) -> bool:
-        """Whether kernel values are cheaper to recompute than to cache."""
-        vectors = isinstance(X, np.ndarray) and X.ndim == 2 and not is_precomputed(self.kernel)
-        return vectors and X.shape[1] <= DIRECT_INPUTS and isinstance(kernel, Dot | Radial)
 
     def _gram(self, kernel: Kernel, rows: Any) -> Gram:
         return Gram(kernel, rows, memory=self.memory, n_jobs=self.n_jobs, device=self.device)
@@ -427,11 +416,9 @@ class SupportVectorMachine(SupportVectorExpansion):
             return None
         with np.errstate(over="ignore"):
             narrow = X.astype(np.float32)[kept]
-        if not np.isfinite(narrow).all():
-            return None
         try:
             gram = self._gram(kernel, narrow)
-        except ValueError:  # its values overflow float32
+        except ValueError:  # rows or kernel values overflow float32
             return None
         probes, others = (np.linspace(0, n - 1, min(count, n)).astype(np.intp) for count in (PROBES, PROBED))
         exact = kernel(X[kept[probes]], X[kept[others]])
@@ -446,7 +433,8 @@ class SupportVectorMachine(SupportVectorExpansion):
             machine._validate_params()
         strictest = max(machines, key=lambda machine: getattr(machine, "C", 1.0))  # needs the most precise kernel rows
         prepared = strictest._set_up(X, y, sample_weight)
-        found = {name: value for name, value in vars(strictest).items() if name.endswith("_") or name in FOUND}
+        learned = [name for name in vars(strictest) if name.endswith("_") or name in ("_fitted_to", "_gamma")]
+        found = {name: vars(strictest)[name] for name in learned}
         start: Any = None
         for machine, growth in cls._in_turn(machines):
             vars(machine).update(found)
@@ -454,10 +442,8 @@ class SupportVectorMachine(SupportVectorExpansion):
 
     @classmethod
     def _in_turn(cls, machines: Any) -> Iterator[tuple[Any, float]]:
-        """Machines by ascending C, each with the ratio of its C to the previous one; 0 for a cold start.
-
-        ν fixes the sums of the dual variables, so the previous solution is not feasible for the next ν.
-        """
+        """Machines by ascending C, each with the ratio of its C to the previous one; 0 for a cold start."""
+        # ν fixes the sums of the dual variables, so the previous solution is not feasible for the next ν.
         if "C" not in cls._along or "nu" in cls._along:
             yield from ((machine, 0.0) for machine in machines)
             return
@@ -505,7 +491,7 @@ class SupportVectorMachine(SupportVectorExpansion):
                 ConvergenceWarning,
             )
         early = not self.certificate_.converged and 0 <= self.max_iter <= self.certificate_.iterations
-        warn_unless_converged(self.certificate_, self, EARLY.format(self.max_iter) if early else "")
+        warn_unless_converged(self.certificate_, self, f"{EARLY.format(self.max_iter)} " if early else "")
 
 
 def kinds(beta: Vector, lower: Vector, upper: Vector) -> Index:

@@ -281,7 +281,7 @@ class Classifier(OneVsOne):
     _one_class: ClassVar[str] = "Invalid input - all samples with positive weights belong to the same class: "
     """scikit-learn's message if only one class has rows of positive weight."""
     _over_blocks = f"KernelMachineClassifier('hinge', lam=1/(n C), {NYSTROEM})"
-    _parameter_constraints = {  # noqa: RUF012
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SupportVectorMachine._parameter_constraints,
         "probability": ["boolean", StrOptions({"consistent"}), Hidden(StrOptions({"deprecated"}))],
         "class_weight": [StrOptions({"balanced"}), dict, None],

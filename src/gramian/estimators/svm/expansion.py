@@ -17,7 +17,8 @@ from gramian.gram import Gram
 from gramian.gram.operator import wide
 from gramian.gram.prepared import columns_of
 from gramian.kernels import Dot, Kernel, Radial
-from gramian.kernels.points import is_sparse
+from gramian.kernels.distances import SMALL_CELLS
+from gramian.kernels.points import dense, is_sparse
 from gramian.kernels.resolve import is_precomputed
 from gramian.kernels.tunable import Nested
 from gramian.resources import spans
@@ -25,8 +26,6 @@ from gramian.rkhs import Function
 from gramian.solvers.svm.row_cache import Index
 
 Vector = NDArray[np.float64]
-SMALL_CELLS = 2**18
-"""Sparse X with up to this many entries is made dense: faster, and rounded in the same way as dense input."""
 FEW_CELLS = 2**20
 """Largest size of K(rows, support vectors) that is stored and used for all pairs of classes."""
 PANEL = 256
@@ -103,7 +102,7 @@ class SupportVectorExpansion(Duality, Nested, BaseEstimator):
         """Return the function V ↦ K V, with K the kernel matrix of some of the validated training rows."""
         if hasattr(self, "approximation_"):
             X = X[:, self._mapped_rows] if is_precomputed(self.kernel) else X
-            F = np.asarray(dense(self.approximation_.transform(X[rows])), dtype=np.float64)
+            F = dense(self.approximation_.transform(X[rows]), np.float64)
             return lambda V: np.asarray(F @ (F.T @ V))
         K = self._gram(self._kernel, X[np.ix_(rows, rows)] if is_precomputed(self.kernel) else wide(X[rows]))
         return lambda V: np.asarray(K @ V)
@@ -156,7 +155,7 @@ class SupportVectorExpansion(Duality, Nested, BaseEstimator):
 
     def _expansions(self) -> NDArray[Any]:
         """Coefficients of the support vectors, one row per decision value."""
-        return dense(self.dual_coef_)
+        return np.asarray(dense(self.dual_coef_))
 
     @property
     def multipliers_(self) -> Vector:
@@ -176,8 +175,3 @@ class SupportVectorExpansion(Duality, Nested, BaseEstimator):
 def small(X: Any, kernel: Kernel) -> bool:
     """Tell whether X is small enough to be made dense."""
     return isinstance(kernel, Dot | Radial) and X.shape[0] * X.shape[1] <= SMALL_CELLS
-
-
-def dense(a: Any) -> NDArray[Any]:
-    """Return a dense or sparse matrix as a dense array."""
-    return np.asarray(a.toarray() if is_sparse(a) else a)

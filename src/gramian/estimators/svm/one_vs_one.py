@@ -25,8 +25,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian.data.blocks import by_blocks
 from gramian.estimators.svm.base import SupportVectorMachine
-from gramian.estimators.svm.expansion import Vector, dense
+from gramian.estimators.svm.expansion import Vector
 from gramian.features.base import available_if
+from gramian.kernels.points import dense
 
 FOLDS = 5
 CLIP = 1e-7

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,8 @@ from gramian.docstrings import documented
 from gramian.estimators.base import NYSTROEM, row_weights, validated
 from gramian.estimators.duality import Array, Below, FittedTo, HardTube, Program
 from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, TrainingRows, kinds
-from gramian.estimators.svm.expansion import Vector, dense
+from gramian.estimators.svm.expansion import Vector
+from gramian.kernels.points import dense
 from gramian.losses import EpsilonInsensitive
 from gramian.progress import Clock, progress
 from gramian.solvers.svm import tasks as svm_tasks
@@ -204,7 +205,7 @@ class SVR(_Regressor):
     epsilon: float = 0.1
 
     _along = ("C", "epsilon")
-    _parameter_constraints = {  # noqa: RUF012
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SupportVectorMachine._parameter_constraints,
         "C": [Interval(Real, 0.0, None, closed="right")],
         "epsilon": [Interval(Real, 0.0, None, closed="left")],
@@ -262,7 +263,7 @@ class NuSVR(_Regressor):
     C: float = 1.0
 
     _along = ("C", "nu")
-    _parameter_constraints = {  # noqa: RUF012
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SupportVectorMachine._parameter_constraints,
         "C": [Interval(Real, 0.0, None, closed="neither")],
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
@@ -312,7 +313,7 @@ class OneClassSVM(OutlierMixin, _Single):
 
     _along = ("nu",)
     _over_blocks = "GaussianMixture and its score_samples, or fit to blocks.sample(size).X"
-    _parameter_constraints = {  # noqa: RUF012
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SupportVectorMachine._parameter_constraints,
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
     }

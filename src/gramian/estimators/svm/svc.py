@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils._param_validation import Interval
@@ -64,7 +64,7 @@ class SVC(Classifier):
 
     _along = ("C",)
     _immediate = True
-    _parameter_constraints = {  # noqa: RUF012
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Classifier._parameter_constraints,
         "fit_intercept": ["boolean"],
         "C": [Interval(Real, 0.0, None, closed="right")],
@@ -168,7 +168,7 @@ class NuSVC(Classifier):
     _one_class = "specified nu is infeasible: "
     _along = ("nu",)
     _immediate = False  # class weights, or another ν, may need a second one
-    _parameter_constraints = {  # noqa: RUF012
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **Classifier._parameter_constraints,
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
     }
