@@ -197,3 +197,10 @@ def test_a_fit_ends_where_pair_steps_get_nowhere(monkeypatch):
         machine = SVC(C=1e9).fit(rows, rows[:, 0] + np.random.default_rng(1).standard_normal(2100) > 0)
     assert not machine.certificate_.converged
     assert machine.certificate_.iterations < 100 * 2100
+
+
+def test_rows_beyond_float32_stay_in_double_precision():
+    X = np.random.default_rng(0).standard_normal((2100, 3)) * (1.0, 1.0, 1e39)
+    machine = SVC(kernel="rbf", gamma=1e-78, max_iter=100_000).fit(X, X[:, 2] > 0)
+    assert machine.certificate_.converged
+    assert machine.score(X, X[:, 2] > 0) > 0.99

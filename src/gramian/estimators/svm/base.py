@@ -414,10 +414,9 @@ class SupportVectorMachine(SupportVectorExpansion):
         small = n < NARROW_ROWS or self.tol < NARROW_TOL or math.isinf(getattr(self, "C", 1.0))
         if small or is_precomputed(self.kernel) or not isinstance(X, np.ndarray) or X.dtype != np.float64:
             return None
-        with np.errstate(over="ignore"):
-            narrow = X.astype(np.float32)[kept]
         try:
-            gram = self._gram(kernel, narrow)
+            with np.errstate(over="ignore", invalid="ignore"):
+                gram = self._gram(kernel, X.astype(np.float32)[kept])
         except ValueError:  # rows or kernel values overflow float32
             return None
         probes, others = (np.linspace(0, n - 1, min(count, n)).astype(np.intp) for count in (PROBES, PROBED))
