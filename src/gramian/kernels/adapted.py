@@ -102,7 +102,7 @@ class Adapted(Kernel):
 
 def remembering(ours: Kernel, theirs: Any) -> Kernel:
     """Return the kernel together with the scikit-learn kernel it was translated from, set to the same values."""
-    made, like = replace(ours), clone(theirs)  # type: ignore[type-var]
+    made, like = replace(ours), clone(theirs)
     values = {p.name: p.value for p in ours.all_parameters()}
     for name, value in values.items():
         path, back = there(like, name)

@@ -59,7 +59,7 @@ def _from_dict(data: Any) -> Kernel:
     given = {name: _value(value) for name, value in data.items() if not (name == "kernel" and isinstance(value, str))}
     if "of" in given:
         given["kernel"] = given.pop("of")
-    declared = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
+    declared = {f.name: f for f in fields(cls)}
     if unknown := sorted(set(given) - set(declared)):
         raise ValueError(f"{data['kernel']} has no field {unknown[0]!r}; {nearest(unknown[0], declared)}")
     required = {n for n, f in declared.items() if f.default is MISSING and f.default_factory is MISSING}

@@ -46,7 +46,7 @@ class DistanceRows:
     coordinates: Any
     loss: float  # Cancellation error of a squared distance
 
-    def near_zero(self, other: DistanceRows, t: Array, weight: float) -> Array:
+    def near_zero(self, other: Any, t: Array, weight: float) -> Array:
         """Return ``t = weight · ‖x-z‖²`` where squared distances below ``NEAR`` come from differences: (n, m)."""
         if self.loss == 0.0 or not (isinstance(t, np.ndarray) or is_torch_array(t)):
             return t
@@ -65,12 +65,12 @@ class DistanceRows:
         """The number of rows and of inputs."""
         return tuple(self.coordinates.shape)
 
-    def pull(self, other: DistanceRows, M: Array) -> Array:
+    def pull(self, other: Any, M: Array) -> Array:
         """Return Σ_j M_ij (x_i - z_j): M (n, m) → (n, d)."""
         x, row_sums = self.coordinates, points.namespace(M).sum(M, axis=1)[:, None]
         return (x.multiply(row_sums).toarray() if points.is_sparse(x) else row_sums * x) - M @ other.coordinates
 
-    def second_moments(self, other: DistanceRows, M: Array) -> np.ndarray[Any, Any]:
+    def second_moments(self, other: Any, M: Array) -> np.ndarray[Any, Any]:
         """Return Σ_ij M_ij (x_ik - z_jk)² for every k: M (n, m) → (d,)."""
         x, z, xp = self.coordinates, other.coordinates, points.namespace(M)
         squares = _column_sums(xp.sum(M, axis=1)[:, None], x, x) + _column_sums(xp.sum(M, axis=0)[:, None], z, z)
@@ -126,11 +126,11 @@ class Differences(DistanceRows):
         xp, far, factor = points.namespace(a), FARTHEST**0.5, np.broadcast_to(self.factor, (d,)).tolist()
         return (xp.clip((a[:, None, k] - b[None, :, k]) * factor[k], -far, far) for k in range(d))
 
-    def pull(self, other: Differences, M: Array) -> Array:  # type: ignore[override]
+    def pull(self, other: Any, M: Array) -> Array:
         xp = points.namespace(M)
         return xp.stack([xp.sum(M * D, axis=1) for D in self.columns(other)], axis=1)
 
-    def second_moments(self, other: Differences, M: Array) -> np.ndarray[Any, Any]:  # type: ignore[override]
+    def second_moments(self, other: Any, M: Array) -> np.ndarray[Any, Any]:
         return np.array([float(points.namespace(M).sum(M * D**2)) for D in self.columns(other)])
 
 

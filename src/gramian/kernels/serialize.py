@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def expression(kernel: Kernel) -> str:
     """Return the call that makes a kernel, with the arguments that are not at their default."""
     shown = []
-    for i, f in enumerate(fields(kernel)):  # type: ignore[arg-type]
+    for i, f in enumerate(fields(kernel)):
         value = getattr(kernel, f.name)
         default = f.default_factory() if f.default_factory is not MISSING else f.default
         if i == 0 and (f.name in kernel.parameters or type(value) is int):
@@ -26,7 +26,7 @@ def expression(kernel: Kernel) -> str:
 def plain(kernel: Kernel) -> dict[str, Any]:
     """Return a kernel as plain data, ready for JSON."""
     data: dict[str, Any] = {"kernel": kernel.name}
-    for f in fields(kernel):  # type: ignore[arg-type]
+    for f in fields(kernel):
         value = getattr(kernel, f.name)
         # "kernel" holds the class's name, so an operand of that name is written as "of".
         key = "of" if f.name == "kernel" else f.name

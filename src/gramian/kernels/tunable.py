@@ -114,6 +114,7 @@ class Tunable:
     A subclass is a frozen dataclass that names its positive fields in ``parameters`` and its operands in ``operands``.
     """
 
+    __dataclass_fields__: ClassVar[dict[str, Any]]
     parameters: ClassVar[tuple[str, ...]] = ()
     """Names of the fields that are positive numbers, learned unless fixed; each has a field ``<name>_bounds``."""
     may_be_zero: ClassVar[tuple[str, ...]] = ()
@@ -160,7 +161,7 @@ class Tunable:
 
     def all_fields(self) -> dict[str, Any]:
         """List all fields of the expression, operands included, by names such as ``left.lengthscale``."""
-        own = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        own = {field.name: getattr(self, field.name) for field in fields(self)}
         inside = zip(self.operands, self.children, strict=True)
         return own | {f"{name}.{k}": v for name, child in inside for k, v in child.all_fields().items()}
 
@@ -177,12 +178,12 @@ class Tunable:
         inside: dict[str, dict[str, Any]] = {}
         for operand, dot, name in (key.partition(".") for key in changes.keys() - own.keys()):
             inside.setdefault(operand, {})[name] = changes[f"{operand}{dot}{name}"]
-        known = {field.name for field in fields(self)}  # type: ignore[arg-type]
+        known = {field.name for field in fields(self)}
         if unknown := sorted((own.keys() - known) | (inside.keys() - set(self.operands))):
             raise ValueError(f"{self!r} has parameters {list(self.all_fields())}, not {unknown}.")
         for operand, those in inside.items():
             own[operand] = own.get(operand, getattr(self, operand)).with_fields(those)
-        return replace(self, **own)  # type: ignore[type-var]
+        return replace(self, **own)
 
     @property
     def _free(self) -> list[Parameter]:

@@ -244,8 +244,8 @@ def _densities(estimator: Any) -> tuple[Array, Array]:
     spread = np.sqrt(estimator.covariances_[:, 0, 0])
     low, high = float((estimator.means_[:, 0] - 4 * spread).min()), float((estimator.means_[:, 0] + 4 * spread).max())
     whole = np.arange(max(np.floor(low), 0.0), np.ceil(high) + 1.0)
-    discrete = hasattr(estimator.family_, "_support")
-    x = estimator.family_._support(whole) if discrete else np.linspace(low, high, 400)
+    discrete = hasattr(estimator.family_, "support")
+    x = estimator.family_.support(whole) if discrete else np.linspace(low, high, 400)
     with np.errstate(divide="ignore"):
         logs = [estimator.family_.log_density(x[:, None], theta) for theta in estimator.parameters_]
     return x, np.exp(np.column_stack(logs)) * estimator.weights_

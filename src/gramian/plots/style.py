@@ -123,6 +123,7 @@ class Display:
     In docstrings of a display and its methods, the keys of ``SHARED`` stand for what they say.
     """
 
+    __dataclass_fields__: ClassVar[dict[str, Any]]
     size: ClassVar[tuple[float, float]] = (5.0, 3.9)
 
     def __init_subclass__(cls) -> None:
@@ -155,7 +156,7 @@ class Display:
         return self if ax is False else self.plot(ax)
 
     def __repr__(self) -> str:
-        shown = ((field.name, getattr(self, field.name)) for field in fields(self))  # type: ignore[arg-type]
+        shown = ((field.name, getattr(self, field.name)) for field in fields(self))
         return f"{type(self).__name__}({', '.join(f'{name}={_short(value)}' for name, value in shown)})"
 
     def _begin(self, ax: Any) -> None:

@@ -114,7 +114,7 @@ class Bernoulli(Family):
     def sample(self, theta: Array, size: int, rng: np.random.RandomState) -> Array:
         return np.asarray(rng.random_sample((size, len(theta))) < theta, dtype=np.float64)
 
-    def _support(self, whole: Array) -> Array:
+    def support(self, whole: Array) -> Array:
         """Return the integers at which to evaluate the density."""
         return np.array([0.0, 1.0])
 
@@ -144,7 +144,7 @@ class Poisson(Family):
     def sample(self, theta: Array, size: int, rng: np.random.RandomState) -> Array:
         return rng.poisson(theta, (size, len(theta))).astype(np.float64)
 
-    def _support(self, whole: Array) -> Array:
+    def support(self, whole: Array) -> Array:
         """Return the integers at which to evaluate the density."""
         return whole
 
