@@ -103,7 +103,7 @@ def test_leave_one_out_by_eigenvectors_of_the_card(data, monkeypatch):
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (10**9, 10**11))
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     monkeypatch.setattr(torch.linalg, "eigh", _full)
-    with pytest.raises(MemoryError, match="the decomposition of 120 rows does not fit the card"):
+    with pytest.raises(MemoryError, match="the decomposition of 120 rows does not fit the memory of the GPU"):
         ours.fit(X, y, weights)
 
 

@@ -144,7 +144,7 @@ def test_what_cannot_be_drawn_is_refused(moons):
         DecisionBoundaryDisplay.from_estimator(SVC().fit(X[:, :1], y), X[:, :1], y)
     with pytest.raises(ValueError, match="two different inputs"):
         DecisionBoundaryDisplay.from_estimator(SVC().fit(X, y), X, y, features=(0, 5))
-    with pytest.raises(ValueError, match="unknown to the model: 7"):
+    with pytest.raises(ValueError, match="not fitted to: 7"):
         DecisionBoundaryDisplay.from_estimator(SVC().fit(X, y), X, np.full(len(X), 7))
     with pytest.raises(TypeError, match="rows of numbers"):
         DecisionBoundaryDisplay.from_estimator(SVC().fit(X, y), np.array([["a", "b"]]), None)

@@ -135,7 +135,7 @@ class Blocks:
                 items.append(Item(loader, first, rows))
             first += rows
         if not items:
-            raise ValueError("there are no rows in the data.")
+            raise ValueError("there are no rows in the data; pass at least one.")
         return items
 
     @property

@@ -429,8 +429,9 @@ def split_rows(value: Any, columns: ColumnRoles | None, name: str, need: Need) -
 def _as_table(value: Any, name: str, wanted: Sequence[str]) -> Any:
     import pyarrow as pa
 
-    if missing := [c for c in wanted if c not in list(getattr(value, "column_names", getattr(value, "columns", ())))]:
-        raise BlockError(f"{name}: has no column {missing[0]!r}.")
+    names = list(getattr(value, "column_names", getattr(value, "columns", ())))
+    if missing := [c for c in wanted if c not in names]:
+        raise BlockError(f"{name}: has no column {missing[0]!r}; it has {names}.")
     if isinstance(value, pa.Table | pa.RecordBatch):
         return value
     if hasattr(value, "to_arrow"):

@@ -329,7 +329,7 @@ class Expansion(KernelParameters):
     def function_(self) -> Any:
         """The functions without their constants, created when first read; absent for a map without landmarks."""
         if "dual_coef_" not in vars(self):
-            raise AttributeError("function_ needs rows or landmarks, and this fit keeps none; coef_ has its weights")
+            raise AttributeError("function_ needs rows or landmarks, and this fit has none; its weights are in coef_.")
         dual = self.dual_coef_
         return as_array(self._functions(self.kernel_, self.X_fit_, dual.reshape(dual.shape[0], -1)), dual.ndim == 1)
 

@@ -230,7 +230,7 @@ def _codes(classes: Any, y: Any) -> NDArray[np.intp]:
     positions = {label: code for code, label in enumerate(np.asarray(classes).tolist())}
     labels = np.asarray(y).tolist()
     if strange := sorted({str(label) for label in labels if label not in positions}):
-        raise ValueError(f"y holds classes unknown to the model: {', '.join(strange[:5])}.")
+        raise ValueError(f"y holds classes that the model was not fitted to: {', '.join(strange[:5])}; leave them out.")
     return np.array([positions[label] for label in labels], dtype=np.intp)
 
 

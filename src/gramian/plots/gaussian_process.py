@@ -115,7 +115,10 @@ class GaussianProcessDisplay(Display):
         """
         check_is_fitted(estimator)
         if estimator.y_train_.ndim > 1:
-            raise ValueError(f"the display draws one target, but this process has {estimator.y_train_.shape[1]}.")
+            raise ValueError(
+                f"the display draws one target, but this process has {estimator.y_train_.shape[1]}; "
+                "fit one to each target."
+            )
         rows = rows_of(estimator, X if X is not None else estimator.X_train_, what="a Gaussian process")
         if X is None:  # training targets in the user's units
             y = estimator.y_train_ * estimator._y_train_std + estimator._y_train_mean

@@ -95,7 +95,7 @@ class InterpolantDisplay(Display):
         check_is_fitted(estimator)
         f = estimator.function_
         if isinstance(f, np.ndarray):
-            raise ValueError(f"the display draws one target, but this interpolant has {len(f)}.")
+            raise ValueError(f"the display draws one target, but this interpolant has {len(f)}; fit one to each.")
         rows = rows_of(estimator, estimator.X_fit_, what="an interpolant")
         x, inputs = line_through(rows, feature, n_points, margin)
         if radius is None:

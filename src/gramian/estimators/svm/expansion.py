@@ -142,13 +142,11 @@ class SupportVectorExpansion(Duality, Nested, BaseEstimator):
         """The kernel expansion without the bias, as a function of the RKHS; one for every pair of classes."""
         check_is_fitted(self)
         if is_precomputed(self.kernel):
-            raise AttributeError("function_ needs the support vectors, and a precomputed kernel does not hold them")
+            raise AttributeError("function_ needs the support vectors, which a precomputed kernel does not hold.")
         points, rows = self.support_vectors_, self._expansions()
         if hasattr(self, "approximation_"):
             if not has_landmarks(self.approximation_):
-                raise AttributeError(
-                    "function_ needs landmarks, and this approximation has none; coef_ has its weights"
-                )
+                raise AttributeError("function_ needs landmarks, and this map has none; its weights are in coef_.")
             points, rows = self.approximation_.components_, self.approximation_.expansion(self._feature_weights).T
         found = [Function(self._kernel, points, row, memory=self.memory, n_jobs=self.n_jobs) for row in rows]
         return as_array(found, len(found) == 1)

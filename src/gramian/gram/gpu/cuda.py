@@ -39,7 +39,7 @@ def found(device: str) -> torch.device:
     card = torch.device(device)
     count = torch.cuda.device_count()
     if (card.index or 0) >= count:
-        raise RuntimeError(f"device={device!r}: there are {count} cards, cuda:0 to cuda:{count - 1}.")
+        raise RuntimeError(f"device={device!r}: expected one of the {count} GPUs here, cuda:0 to cuda:{count - 1}.")
     return torch.device("cuda", torch.cuda.current_device() if card.index is None else card.index)
 
 
@@ -87,6 +87,6 @@ def room(device: torch.device, what: str) -> Iterator[None]:
         torch.cuda.empty_cache()
         free, total = torch.cuda.mem_get_info(device)
         raise MemoryError(
-            f"{what} does not fit the card: {readable(free)} of {readable(total)} are free; use fewer rows, "
-            "an approximation, or device=None."
+            f"{what} does not fit the memory of the GPU: {readable(free)} of {readable(total)} are free; use fewer "
+            "rows, an approximation, or device=None."
         ) from error

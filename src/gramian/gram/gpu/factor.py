@@ -38,7 +38,7 @@ class CardFactor:
         most = int((free / self.dtype.itemsize) ** 0.5)
         if needed > free:
             raise MemoryError(
-                f"the factor of {self.n:,} rows takes {readable(needed)} and {readable(free)} are free on the card, "
+                f"the factor of {self.n:,} rows takes {readable(needed)} and {readable(free)} are free on the GPU, "
                 f"room for {most:,} rows; use fewer, solver='pcg' where there is one, an approximation, or device=None."
             )
         with room(engine.device, f"the factor of {self.n:,} rows"):

@@ -113,4 +113,4 @@ def _lower(block: torch.Tensor) -> torch.Tensor:
         lower, info = torch.linalg.cholesky_ex(block)
         if int(info) == 0:
             return lower
-    raise np.linalg.LinAlgError("the kernel's matrix of the landmarks is not positive semi-definite; is it a kernel?")
+    raise np.linalg.LinAlgError("the kernel is not positive semi-definite on these rows; check it with is_kernel.")

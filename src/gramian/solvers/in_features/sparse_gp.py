@@ -236,7 +236,7 @@ def _jittered(K: Array) -> tuple[Array, float]:
             return cholesky(A, lower=True, overwrite_a=True, check_finite=False), jitter * size
         except LinAlgError:
             continue
-    raise LinAlgError("K of the landmarks is singular.")
+    raise LinAlgError("the kernel matrix of the landmarks is singular; take fewer landmarks, or a rougher kernel.")
 
 
 class LandmarkPosterior(Posterior):

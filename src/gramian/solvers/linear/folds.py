@@ -201,7 +201,7 @@ def _inverse(A: Array) -> Array:
     lower = scipy.linalg.cholesky(A, lower=True, check_finite=False)
     G, info = scipy.linalg.lapack.dpotri(lower, lower=1, overwrite_c=1)
     if info:
-        raise np.linalg.LinAlgError("the matrix is singular")
+        raise np.linalg.LinAlgError("the matrix is singular; raise alpha.")
     return np.asarray(np.tril(G) + np.tril(G, -1).T)
 
 
