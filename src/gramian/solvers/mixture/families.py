@@ -115,7 +115,7 @@ class Bernoulli(Family):
         return np.asarray(rng.random_sample((size, len(theta))) < theta, dtype=np.float64)
 
     def support(self, whole: Array) -> Array:
-        """Return the integers at which to evaluate the density."""
+        """Return the values with a density among some whole numbers: → (m,)."""
         return np.array([0.0, 1.0])
 
     def check(self, X: Array) -> None:
@@ -145,7 +145,7 @@ class Poisson(Family):
         return rng.poisson(theta, (size, len(theta))).astype(np.float64)
 
     def support(self, whole: Array) -> Array:
-        """Return the integers at which to evaluate the density."""
+        """Return the values with a density among some whole numbers: → (m,)."""
         return whole
 
     def check(self, X: Array) -> None:
