@@ -50,6 +50,7 @@ VARIED = {
     (75, 2000, 60): [2035027741],  # eigenvalues that single precision rounds to zero
     (81, 2000, 600): [1522344931],  # an optimum of little noise beside a plateau
     (82, 2000, 600): [657531858],  # a residual of rounding just above the tolerance
+    (100, 2000, 60): [1794443131],  # components of eigenvalue zero
     (302, 2000, 600): [2067341168],  # features of rounding, of landmarks as good as equal
     (83, 2000, 600): [1783749527, 1927740528],  # large features: a multiplier too small to make f zero; a false alarm
 }

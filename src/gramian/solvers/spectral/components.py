@@ -120,5 +120,6 @@ def by_features(
     roots = np.sqrt(np.maximum(pairs.values, 0.0))
     vectors = np.divide(vectors, roots, out=np.zeros_like(vectors), where=roots > 0)
     values, trace = rounding.cleaned(pairs.values, C.shape[0]), float(np.trace(C))
-    shown: Any = {"smallest": max(pairs.smallest, 0.0), "means": means, "directions": pairs.vectors}  # F Fᵀ ≥ 0
+    directions = np.where(values > 0, pairs.vectors, 0.0)  # nothing is projected on what may be rounding
+    shown: Any = {"smallest": max(pairs.smallest, 0.0), "means": means, "directions": directions}  # F Fᵀ ≥ 0
     return replace(pairs, values=values, vectors=vectors, trace=trace, **shown), found.error
