@@ -204,6 +204,17 @@ def test_penalties(data, loss):
     assert zero.certificate_.converged
 
 
+def test_a_small_multiplier_of_a_ball_is_found(rng):
+    """At 1.6e-6 the norm of a function that is exact enough for its gap is wrong by 3e-4."""
+    X = rng.standard_normal((80, 2))
+    y = np.sin(2.0 * X[:, 0]) + 0.3 * rng.standard_normal(80)
+    for radius, gamma in ((50.0, 1.0), (100.0, 0.1), (100.0, 1.0)):
+        model = KernelMachineRegressor("squared", penalty="ball", radius=radius, gamma=gamma).fit(X, y)
+        assert model.certificate_.converged
+        assert model.certificate_.iterations < 20
+        assert model.function_.norm() == pytest.approx(radius, rel=1e-4)
+
+
 def test_a_ball_that_does_not_bind(data):
     X, y, _ = data
     model = KernelMachineClassifier("hinge", penalty="ball", radius=1e4).fit(X, y > 0)

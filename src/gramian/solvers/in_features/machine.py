@@ -108,8 +108,8 @@ class FeaturePath(PenaltyPath):
         lam = self.goal.strength
         return self.fit(self.minimised(lam, {self.which: start}, self.goal)[self.which], lam)
 
-    def squared(self, multiplier: float, start: FeatureStart) -> PathPoint:
-        goal = replace(self.goal, tol=SLACK * self.goal.tol)  # so that the gap is due to the multiplier only
+    def squared(self, multiplier: float, start: FeatureStart, tol: float) -> PathPoint:
+        goal = replace(self.goal, tol=tol)
         of = self.minimised(multiplier, {self.which: start}, goal)[self.which]
         norm = float(np.linalg.norm(of.theta[: self.lift.width]))
         value = of.primal - 0.5 * multiplier * of.total * norm**2
@@ -117,7 +117,7 @@ class FeaturePath(PenaltyPath):
 
     def zero(self, start: FeatureStart) -> PathPoint:
         for multiplier in ENDLESS:
-            found = self.squared(multiplier, start)
+            found = self.squared(multiplier, start, SLACK * self.goal.tol)
             zero = self.scaled(found, 0.0)
             if abs(zero.value - found.value) <= SLACK * self.goal.tol * found.at.scale:
                 break

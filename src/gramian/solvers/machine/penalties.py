@@ -42,6 +42,8 @@ MARGIN = 0.9
 """A search ends at this share of the tolerance: predictions differ a little from the values used in the search."""
 SLACK = 0.1
 """Squared problems are solved to this share of the tolerance, so that the gap is due to the multiplier."""
+INEXACT = 10.0
+"""Where functions are not exact enough, so are trials whose numbers are up to this many times as large."""
 GRID = np.logspace(-6.0, 6.0, 49)
 """Norms at which a custom penalty is checked."""
 FARTHEST = 1e8
@@ -125,7 +127,7 @@ def gap_certificate(
 def less_rounding(said: Certificate, tol: float, steep: float, alpha: NDArray[np.float64], error: float) -> Certificate:
     """Return a certificate that allows for rounding in values ``Σ_j α_j k(x_j, x)``.
 
-    ``steep`` is the cost of an error of one in every value, and ``error`` the rounding error of a kernel value.
+    ``steep`` is the cost of errors of one in all values, and ``error`` the rounding error of a kernel value.
     """
     lost = steep * error * float(np.linalg.norm(alpha, axis=0).max(initial=0.0))
     if said.converged and not np.nan_to_num(said.gap) + lost <= max(tol, 1e-12):
@@ -251,8 +253,8 @@ class PenaltyPath(ABC):
         """Fit with the squared penalty itself."""
 
     @abstractmethod
-    def squared(self, multiplier: float, start: Any) -> PathPoint:
-        """Solve one of the problems, to a share of the tolerance."""
+    def squared(self, multiplier: float, start: Any, tol: float) -> PathPoint:
+        """Solve one of the problems."""
 
     @abstractmethod
     def zero(self, start: Any) -> PathPoint:
@@ -304,8 +306,8 @@ class PenaltyPath(ABC):
             primal, dual = at.value + lam * by.total * float(g.value(at.norm)), bound(by.slopes, g, lam, by.total)[0]
             return self.fitted(at, by, primal, dual, max(off, 0.0) if at is zero else abs(off), multiplier)
 
-        def trial(multiplier: float, start: Any) -> tuple[float, Any, Any]:
-            found = self.squared(multiplier, start)
+        def trial(multiplier: float, start: Any, tol: float) -> tuple[float, Any, Any]:
+            found = self.squared(multiplier, start, tol)
             # Of dual points between one inside the ball and one outside, the one on its boundary proves the most.
             size, own = found.total * slope(0.0), found.slopes
             pairs = [p for p in points if min(p.norm, own.norm) < size < max(p.norm, own.norm)]
@@ -324,8 +326,8 @@ class PenaltyPath(ABC):
         """Minimise the mean loss over ``‖f‖ <= radius``."""
         radius = self.goal.strength
 
-        def trial(multiplier: float, start: Any) -> tuple[float, Any, Any]:
-            found = self.squared(multiplier, start)
+        def trial(multiplier: float, start: Any, tol: float) -> tuple[float, Any, Any]:
+            found = self.squared(multiplier, start, tol)
             inside = self.scaled(found, radius / found.norm) if found.norm > radius else found
             dual, violation = bound(found.slopes, "ball", radius, found.total)[0], abs(found.norm / radius - 1.0)
             fitted = self.fitted(inside, found, inside.value, dual, violation, multiplier)
@@ -333,20 +335,27 @@ class PenaltyPath(ABC):
 
         return self._search(trial, 1.0, start)
 
-    def _search(self, trial: Callable[[float, Any], tuple[float, Any, Any]], first: float, start: Any) -> Any:
+    def _search(self, trial: Callable[[float, Any, float], tuple[float, Any, Any]], first: float, start: Any) -> Any:
         """Find the root of a trial, which increases with the multiplier, until the gap of the actual penalty is small.
 
-        A trial takes a multiplier and a start, and returns a number, a fit with its certificate, and the next start.
+        A trial takes a multiplier, a start and a tolerance, and returns a number, a fit with its certificate, and the
+        next start.
         """
-        here, met, steps, found, clock = float(np.log(first)), [], 0, [], self.goal.clock
+        here, met, steps, found, clock = float(np.log(first)), list[tuple[float, float]](), 0, [], self.goal.clock
+        tol, again = SLACK * self.goal.tol, False
         for _ in range(SEARCH):
-            value, fitted, start = trial(float(np.exp(here)), start)
-            steps += fitted.certificate.iterations
+            value, fitted, start = trial(float(np.exp(here)), start, tol)
+            taken = fitted.certificate.iterations
+            steps += taken
             found.append(fitted)
-            met.append((here, value))
             if fitted.certificate.figure <= MARGIN * max(self.goal.tol, 1e-12) or clock.expired or abs(here) > FAR:
                 break
-            here = _next(met)
+            again = bool(met) and not taken and not again
+            if again:  # the last function is near enough to this optimum too, so ask for more
+                tol, met = SLACK * tol, [point for point in met if abs(point[1]) > INEXACT * abs(value)]
+            else:
+                met.append((here, value))
+                here = _next(met)
         best = min(found, key=lambda each: each.certificate.figure)
         return replace(best, certificate=replace(best.certificate, iterations=steps, seconds=clock.seconds))
 

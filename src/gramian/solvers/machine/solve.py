@@ -122,8 +122,8 @@ class ExactPath(PenaltyPath):
             return proximal.minimise(p.space, p.fit, mu, found.at, goal)
         return found
 
-    def squared(self, multiplier: float, start: Iterate) -> PathPoint:
-        return self._found(self._minimised(multiplier, start, SLACK * self.goal.tol))
+    def squared(self, multiplier: float, start: Iterate, tol: float) -> PathPoint:
+        return self._found(self._minimised(multiplier, start, tol))
 
     def zero(self, start: Iterate) -> PathPoint:
         at = newton.origin(self.p.fit, self.goal.intercept)
@@ -291,7 +291,8 @@ def _certified(p: Problem, fitted: ExactFit) -> ExactFit:
                 point, least = share * u, abs(primal - dual)
             if u.size > SMALL and least <= CLOSE * p.goal.tol * max(abs(primal), p.least_scale):
                 break
-    steep = float(np.abs(p.fit.gradient(at.f)).sum()) / max(abs(primal), p.least_scale)
+    # Errors of rows have random signs, and a sum of them is within two standard deviations.
+    steep = 2.0 * float(np.linalg.norm(p.fit.gradient(at.f))) / max(abs(primal), p.least_scale)
     error = p.space.gram.rounding * float(np.abs(p.space.gram.diagonal()).max())
     return replace(fitted, at=at, u=point, certificate=less_rounding(best, p.goal.tol, steep, at.alpha, error))
 
