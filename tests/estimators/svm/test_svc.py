@@ -201,6 +201,17 @@ def test_order_of_rows_does_not_matter():
         np.testing.assert_allclose(getattr(one, method)(X), getattr(two, method)(X), atol=1e-8)
 
 
+def test_a_finite_C_that_no_multiplier_reaches(rng):
+    """1e10 times the rounding of a prediction is no small loss, and with C=inf there is none."""
+    Z = rng.standard_normal((60, 2))
+    labels = Z[:, 0] > 0
+    with pytest.warns(ConvergenceWarning, match="no multiplier reaches C, so set C=inf"):
+        soft = SVC(C=1e10, gamma=10.0).fit(Z, labels)
+    hard = SVC(C=np.inf, gamma=10.0).fit(Z, labels)
+    assert hard.certificate_.converged
+    np.testing.assert_allclose(hard.decision_function(Z), soft.decision_function(Z), atol=1e-6)
+
+
 def test_hard_margin():
     machine = SVC(C=np.inf, kernel="linear").fit(X[:100], y[:100])
     soft = SVC(C=1e6, kernel="linear").fit(X[:100], y[:100])

@@ -80,6 +80,7 @@ ENDLESS = "pair steps do not converge: the kernel is not positive semi-definite;
 LOST = "the optimum is lost in the rounding of sums of kernel values; "
 SLOW = "pair steps converge too slowly; "
 BY_C, BY_NU = "lower C, scale the inputs or the target", "raise tol or scale the inputs"
+BY_INFINITY = "no multiplier reaches C, so set C=inf, which has the same solution without rounding times C"
 LOOSE = 1000.0
 """Bounds on β are not expected to bind if bounds times kernel values exceed the targets by this factor."""
 ROUNDING = 0.25
@@ -210,14 +211,14 @@ class _Descent:
                 spent, lost = patience > MOST_PATIENCE * m, fine * self.unit(self.state) < self.rounding
                 nearer |= arrived and not lost and self.doubtful(certificate.violation) > tol
                 if (spent or not nearer) if exact else lost:
-                    raise _StoppedError(LOST + self.advice)
+                    raise _StoppedError(self.lost)
                 best = certificate.dual
                 fine, patience = (0.3 * fine, patience) if arrived else (fine, 2 * patience)
         except _StoppedError as stop:
             message = str(stop)
             certificate = self.certify(tol)
         if not certificate.converged and not self.vanished(self.state):
-            certificate = replace(certificate, message=message or LOST + self.advice)
+            certificate = replace(certificate, message=message or self.lost)
         state = self.state
         return Solution(state.beta, state.values, state.multipliers(), certificate, self.convex, self.vanished(state))
 
@@ -367,7 +368,7 @@ class _Descent:
         self.convex &= not indefinite
         (moved,) = np.nonzero(beta != before)
         if not moved.size:
-            raise _StalledError(LOST + self.advice)
+            raise _StalledError(self.lost)
         state.beta[working] = beta
         moves = (beta - before)[moved]
         self.rows.add(objects[moved], moves, state.values)
@@ -375,7 +376,7 @@ class _Descent:
         noise = SINGLE * self.scale * float(np.linalg.norm(moves))
         self.noisy += self.rows.narrow and (noise > ROUNDING * tol or taken == STEPS_PER_VARIABLE * working.size)
         if self.noisy > NOISY_ROUNDS and self.rows.narrow:
-            raise _StalledError(LOST + self.advice)
+            raise _StalledError(self.lost)
 
     def block(self, objects: Index, dtype: np.dtype[Any]) -> tuple[Vector, Index, Vector, NDArray[np.bool_]]:
         """A matrix, the objects' row numbers in it, K between the objects (q, q), and which of its rows are filled."""
@@ -450,6 +451,13 @@ class _Descent:
     def advice(self) -> str:
         """What to change if the fit does not converge; without a linear term there is no C or target."""
         return BY_C if self.task.linear.any() else BY_NU
+
+    @property
+    def lost(self) -> str:
+        """Why rounding ends the descent, and what to do."""
+        task, beta = self.task, self.state.beta
+        bounded = task.split < beta.size or beta[(beta <= task.lower) | (beta >= task.upper)].any()
+        return LOST + (self.advice if bounded or not task.linear.any() else BY_INFINITY)
 
     @property
     def rounding(self) -> float:
