@@ -241,7 +241,8 @@ class KernelParameters(Nested):
     kernel_params : dict or None, default=None
         Further keyword arguments of a callable kernel.
     memory : int, str or None, default=None
-        The most bytes to hold, as a number or ``"2GB"``; by default half of what is available.
+        The most bytes of K, features and factors to hold, as a number or ``"2GB"``; by default half of what is
+        available. The rows, vectors as long as y and up to 8 MB for each thread come on top.
     max_time : float or None, default=None
         Seconds after which the best solution so far is returned with a warning.
     n_jobs : int or None, default=None

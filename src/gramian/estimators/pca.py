@@ -104,7 +104,8 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
         An unfitted ``FourierFeatures``, ``Nystroem`` or ``PolynomialMap``: the components are then those of its
         features, that is, of an approximate K; ``eigen_solver`` must then be ``"auto"``.
     memory : int, str or None, default=None
-        The most bytes of K to hold, as a number or ``"1GB"``; by default half of what is available.
+        The most bytes of K to hold, as a number or ``"1GB"``; by default half of what is available. The rows, their
+        projections and up to 8 MB for each thread come on top.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
         A GPU on which K is computed, multiplied and decomposed, through torch (``pip install '.[gpu]'``); ``"auto"``
         uses one if there is one and the kernel can run there. It is not saved with the model.
