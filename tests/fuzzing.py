@@ -59,6 +59,7 @@ class Case:
     targets: int = 1
     sparse: bool = False
     empty: int = 0
+    device: str | None = None
 
     def rows(self) -> np.ndarray:
         rng = np.random.default_rng(self.seed)
@@ -327,6 +328,13 @@ def varied(case: Case, rng: np.random.Generator) -> Case:
     return replace(case, params=tuple(params.items()), **changed)
 
 
+def on_card(drawn: list[Case]) -> list[Case]:
+    """The cases that a GPU can fit, on it."""
+    able = [case for case in drawn if not (case.sparse or case.n < 2 or case.estimator == "PegasosClassifier")]
+    exact = [case for case in able if "approximation" not in dict(case.params)]
+    return [replace(case, device="cuda") for case in exact if ":" not in dict(case.params).get("kernel", "")]
+
+
 # ---- the judgement ----------------------------------------------------------------------------------------------
 
 LABELS = ("SVC", "NuSVC", "KernelMachineClassifier", "PegasosClassifier", "GaussianProcessClassifier")
@@ -350,7 +358,7 @@ def made(case: Case) -> tuple[Any, Any, Any, Any]:
     if "approximation" in params:
         kind, _, count = str(params["approximation"]).rpartition(" ")
         params["approximation"] = (FourierFeatures if kind else Nystroem)(n_components=int(count), random_state=0)
-    model = getattr(gramian, case.estimator)(**params)
+    model = getattr(gramian, case.estimator)(**params, **({} if case.device is None else {"device": case.device}))
     y = None if case.estimator in NO_TARGET else case.labels() if case.estimator in LABELS else case.numbers()
     if case.targets > 1:
         y = np.column_stack([y, 1e-3 * y[::-1], np.zeros_like(y)][: case.targets])

@@ -19,6 +19,7 @@ if not torch.cuda.is_available():
     torch.set_num_threads(1)  # more would wait for each other's small pieces
 pytest.importorskip("triton")
 
+from fuzzing import cases, faults, on_card  # noqa: E402
 from gramian.data import Blocks  # noqa: E402
 from gramian.estimators.gp.classifier import GaussianProcessClassifier  # noqa: E402
 from gramian.estimators.gp.regressor import GaussianProcessRegressor  # noqa: E402
@@ -496,6 +497,25 @@ def test_waves_need_dense_rows(data):
     with pytest.raises(TypeError, match="dense rows"):
         FourierFeatures(RBF(1.0), device="cuda").fit(X).transform(X)
     assert FourierFeatures(RBF(1.0), device="auto").fit(X).transform(X).shape == (120, 100)
+
+
+# ---- hard cases -------------------------------------------------------------------------------------------------
+
+PAST = {
+    401: [1349630886, 2076203029, 1902264923, 1583270197, 1544737088, 1275059754],  # one component; near duplicates
+    402: [1278526849],  # rounding of a rough kernel
+}
+"""Cases that once were wrong on a GPU."""
+
+
+def hard():
+    past = [case for seed, own in PAST.items() for case in cases(seed, 2000, 600, vary=True) if case.seed in own]
+    return on_card([*past, *cases(0, 120, 100, vary=True)])
+
+
+@pytest.mark.parametrize("case", hard(), ids=lambda case: f"{case.estimator}-{case.seed}")
+def test_the_certificate_is_true(case):
+    assert not faults(case)
 
 
 # ---- predictions ------------------------------------------------------------------------------------------------
