@@ -44,6 +44,7 @@ def fits(torch: Any) -> None:
         X[:20_000],
         signs[:20_000],
     )
+    line(torch, "KernelRidge('loo'), 5,000 rows", KernelRidge("loo", kernel=RBF(2.0)), X[:5000], split.y_train[:5000])
     line(torch, "KernelPCA(50), kin40k", KernelPCA(50, kernel=RBF(3.0), random_state=0), np.r_[X, split.X_test])
     fashion(torch)
     line(torch, "GaussianMixture(20), 10^6 x 10", GaussianMixture(20, tol=0.0, max_iter=30, random_state=0), clouds())

@@ -144,7 +144,7 @@ def test_strict_arrays_are_checked_too():
     ):
         with pytest.raises(ValueError, match=message):
             gk.RBF()(X)
-    with pytest.raises(TypeError, match="Gram works on NumPy arrays"):
+    with pytest.raises(TypeError, match="Gram takes NumPy or SciPy arrays"):
         Gram(gk.RBF(), xp.ones((2, 2)))
     assert gk.RBF()(xp.asarray([[1, 2]])).dtype == xp.float64
 

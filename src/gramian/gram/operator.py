@@ -81,7 +81,10 @@ class Gram(LinearOperator):
         kernel = as_kernel(kernel, X)
         for Z in (X, Y):
             if is_foreign(Z):
-                raise TypeError(f"Gram takes NumPy or SciPy arrays, got {type(Z).__module__}.{type(Z).__name__}.")
+                raise TypeError(
+                    f"Gram takes NumPy or SciPy arrays, got {type(Z).__module__}.{type(Z).__name__}; convert it, "
+                    "and name a GPU by device='cuda'. Estimators and kernels take tensors as they are."
+                )
         self.kernel = kernel
         self.engine = _engine(kernel, X, memory, worker_count(n_jobs), device)
         # The rows of both sides as tiles are made of them.
