@@ -75,16 +75,10 @@ class LowRank:
     @cached_property
     def _core(self) -> Array:
         """Lower Cholesky factor of I + Fᵀ D⁻¹ F, whose eigenvalues are all at least one."""
-        core, part = np.eye(self.rank), np.empty((self.rank, self.rank))
         level = bool(np.all(self._d == self._d[:1]))
-        # By strips: Ctrl-C is answered in between, and no scaled copy of the whole factor is made.
-        for rows in spans(self.shape[0], STRIP):
-            scaled = self.factor[rows] if level else self.factor[rows] / np.sqrt(self._d[rows])[:, None]
-            np.matmul(scaled.T, scaled, out=part)
-            if level:
-                part /= self._d[0]
-            core += part
-        return np.asarray(np.linalg.cholesky(core), dtype=np.float64)
+        square = weighted_square(self.factor, None if level else 1.0 / np.sqrt(self._d)[:, None])
+        square /= self._d[0] if level and self._d.size else 1.0
+        return np.asarray(np.linalg.cholesky(np.eye(self.rank) + square), dtype=np.float64)
 
     def __matmul__(self, V: NDArray[Any]) -> NDArray[Any]:
         V = self._checked(V)
@@ -112,6 +106,22 @@ class LowRank:
     def dense(self) -> NDArray[Any]:
         """Return the matrix itself, for small n: → (n, n)."""
         return self.factor @ self.factor.T + np.diag(self._d)
+
+
+def weighted_square(F: NDArray[Any], scale: NDArray[Any] | None = None, dtype: Any = None) -> Array:
+    """Return Fᵀ diag(scale)² F by strips, multiplied in a dtype, added up in float64: F (n, m), scale (n, 1) → (m, m).
+
+    Ctrl-C is answered between strips, and no scaled copy of all of F is made.
+    """
+    total = np.zeros((F.shape[1], F.shape[1]))
+    # In the memory order of F, so that the copy is contiguous on both sides.
+    buffer = None if scale is None else np.empty_like(F[:STRIP], dtype=dtype)
+    for rows in spans(F.shape[0], STRIP):
+        strip = F[rows]
+        if buffer is not None and scale is not None:
+            strip = np.multiply(strip, scale[rows], out=buffer[: len(strip)], casting="same_kind")
+        total += strip.T @ strip
+    return total
 
 
 def _rows(d: Array, V: NDArray[Any]) -> Array:

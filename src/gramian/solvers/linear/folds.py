@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from gramian.certificates import relative_residuals
 from gramian.gram import Gram, rpcholesky
+from gramian.gram.lowrank import weighted_square
 from gramian.gram.operator import narrowed, units
 from gramian.progress import Clock, silent
 from gramian.resources import repeatable, run, spans
@@ -263,10 +264,10 @@ class _Landmarks:
         """For each part, the eigenvalues and eigenvectors of ``Fᵀ W F``, which all ridges share."""
         F, weights = self.factor, self.folds.weights
         most = weights.max(axis=1)
-        total, found = _outer(F, most), []
+        total, found = _square(F, most), []
         for own in weights.T:
             (less,) = np.nonzero(own < most)
-            core = (total - _outer(F[less], (most - own)[less])).astype(F.dtype, copy=False)
+            core = (total - _square(F[less], (most - own)[less])).astype(F.dtype, copy=False)
             values, vectors = scipy.linalg.eigh(core, driver="evd", overwrite_a=True, check_finite=False)
             found.append((np.maximum(values, 0.0), vectors))
         return found
@@ -338,10 +339,6 @@ def _factors(K: NDArray[np.float32], folds: Folds, part: NDArray[np.intp], ridge
     return _Factors(K, folds, part, ridge).solve
 
 
-def _outer(F: NDArray[Any], weights: Array) -> Array:
-    """Fᵀ W F: each strip in the dtype of F, their sum in float64."""
-    total = np.zeros((F.shape[1], F.shape[1]))
-    for rows in spans(len(F), 2048):
-        some = F[rows]
-        total += some.T @ (some if np.all(weights[rows] == 1.0) else weights[rows, None].astype(F.dtype) * some)
-    return total
+def _square(F: NDArray[Any], weights: Array) -> Array:
+    """Fᵀ W F."""
+    return weighted_square(F, None if np.all(weights == 1.0) else np.sqrt(weights)[:, None])

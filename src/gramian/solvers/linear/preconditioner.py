@@ -9,6 +9,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from gramian.gram import Gram
+from gramian.gram.lowrank import weighted_square
 from gramian.resources import run, spans
 
 STRIP = 2048
@@ -29,7 +30,8 @@ class Preconditioner:
     """
 
     def __init__(self, factor: NDArray[Any], ridges: Array, workers: int = 1) -> None:
-        self._cores = {float(ridge): _core(factor, float(ridge)) for ridge in np.unique(ridges)}
+        square = weighted_square(factor)
+        self._cores = {float(ridge): _core(square, float(ridge)) for ridge in np.unique(ridges)}
         self.factor, self.workers, self._strips = factor, workers, spans(factor.shape[0], STRIP)
 
     @property
@@ -71,14 +73,8 @@ def narrow_enough(gram: Gram, scale: Array, ridge: float) -> bool:
     return float(np.finfo(np.float32).eps) * greatest <= HARMLESS * ridge
 
 
-def _core(factor: NDArray[Any], ridge: float) -> Array:
-    """Lower Cholesky factor of I + FᵀF/μ: each strip of the product in the dtype of F, their sum in float64."""
-    core = np.eye(factor.shape[1])
-    part = np.empty_like(core, dtype=factor.dtype)
-    for rows in spans(factor.shape[0], STRIP):
-        np.matmul(factor[rows].T, factor[rows], out=part)
-        part /= factor.dtype.type(ridge)
-        core += part
+def _core(square: Array, ridge: float) -> Array:
+    """Lower Cholesky factor of I + FᵀF/μ."""
     # NumPy's Cholesky, as NumPy made the products: SciPy has its own BLAS, whose threads would compete with those of
     # NumPy's, which keep spinning for a while.
-    return np.asarray(np.linalg.cholesky(core), dtype=np.float64)
+    return np.asarray(np.linalg.cholesky(np.eye(len(square)) + square / ridge), dtype=np.float64)

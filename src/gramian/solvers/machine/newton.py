@@ -21,8 +21,9 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from gramian.gram.lowrank import weighted_square
 from gramian.progress import Clock
-from gramian.resources import one_blas_thread, spans
+from gramian.resources import one_blas_thread
 from gramian.solvers.conjugate_gradients import conjugate_gradients
 from gramian.solvers.machine.data_term import best_constant
 from gramian.solvers.machine.penalties import Goal
@@ -47,8 +48,6 @@ CG_STEPS = 500
 """Conjugate gradient steps of one Newton step at most."""
 SHARE = 0.25
 """Share of the memory for a factorisation, beside the stored part of K."""
-STRIP = 4096
-"""Rows of F that are scaled at a time."""
 LARGE = 2_000_000
 """From this many numbers in F on, sums over its rows are computed in single precision."""
 SINGLE_LOSS = 1e-7
@@ -174,17 +173,10 @@ class Woodbury:
         self.core = np.linalg.cholesky(core).T, False
 
     def _square(self) -> Array:
-        """FᵀD²F, strip by strip; each strip in single precision if its error is small beside μ."""
+        """FᵀD²F, multiplied in single precision if its error is small beside μ."""
         trace = float(np.einsum("ij,ij->i", self.F, self.F) @ self.s[:, 0] ** 2)
         single = self.F.size >= LARGE and SINGLE_LOSS * trace <= FORCING**2 * self.mu
-        total = np.zeros((self.F.shape[1], self.F.shape[1]))
-        # In the memory order of F, so that the copy is contiguous on both sides.
-        buffer: NDArray[Any] = np.empty_like(self.F[:STRIP], dtype=np.float32 if single else np.float64)
-        for rows in spans(self.F.shape[0], STRIP):
-            strip = buffer[: self.F[rows].shape[0]]
-            np.multiply(self.F[rows], self.s[rows], out=strip, casting="same_kind")
-            total += strip.T @ strip
-        return total
+        return weighted_square(self.F, self.s, np.float32 if single else np.float64)
 
     def solve(self, B: Array) -> Array:
         """Return the solution of the system: B (n, k) → (n, k)."""
