@@ -28,11 +28,16 @@ from gramian import (
 from gramian import kernels as gk
 from gramian.cli import main
 from gramian.estimators.auto.average import Member
+from gramian.estimators.auto.forest import Forest, LevelCodes, Trees, joined
+from gramian.estimators.auto.row_hashes import Folds
 from gramian.estimators.auto.scaling import fit_scaling
 from gramian.estimators.auto.tables import array_columns
 
 runtime = pytest.importorskip("onnxruntime", reason="pip install '.[onnx]'")
 from gramian.onnx import export  # noqa: E402
+from gramian.onnx.forest import predictions  # noqa: E402
+from gramian.onnx.graph import Graph  # noqa: E402
+from gramian.onnx.machines import Output  # noqa: E402
 
 RNG = np.random.default_rng(0)
 X, NEW = RNG.uniform(0.1, 2.0, (40, 3)), RNG.uniform(0.1, 2.0, (15, 3))
@@ -195,13 +200,105 @@ def test_deviations_far_below_the_prior_one_differ_by_its_rounding_only(log, tmp
     assert told.difference <= 1e-9
 
 
-def test_tables_that_are_not_of_numbers_are_refused(tmp_path):
-    table = pd.DataFrame({"size": X[:, 0], "colour": np.where(X[:, 1] > 1, "red", "blue")})
-    model = AutoKernelRegressor(None, machines=["linear"], n_jobs=1).fit(table, NUMBERS)
-    with pytest.raises(ValueError, match=r"colour is read as: category with 2 levels.*'drop'.*gramian serve"):
+def mixed(n, rng):
+    """A table with numbers, dates, levels and gaps, and what it says about a number."""
+    table = pd.DataFrame(
+        {
+            "id": np.arange(n),
+            "size": rng.uniform(20, 200, n),
+            "sold": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.integers(0, 900, n), unit="D"),
+            "city": rng.choice(["Ulm", "Köln", "Bonn"], n),
+            "street": rng.choice([f"s{i}" for i in range(15)], n),
+            "zip": rng.choice([10115.0, 20095.0], n),
+            "garden": rng.random(n) < 0.5,
+        }
+    )
+    table.loc[::7, "size"] = np.nan
+    table.loc[::5, "city"] = None
+    y = np.nan_to_num(table["size"]) / 50 + (table["city"] == "Ulm") + table["street"].str[1:].astype(int) / 9
+    return table, np.asarray(np.sin(y) + 0.01 * (table["sold"] - table["sold"][0]).dt.days) + rng.standard_normal(n)
+
+
+@pytest.mark.parametrize("machine", ["gp", "linear"])
+def test_tables_with_dates_and_levels(machine, tmp_path):
+    """Each column is an input, categories as texts, dates as days since 1970."""
+    table, y = mixed(600, np.random.default_rng(0))
+    kernel = 2.0 * gk.Matern(3.0) + gk.White(0.1) if machine == "gp" else None
+    options = {"columns": {"zip": "category"}, "machines": [machine], "random_state": 0, "n_jobs": 1}
+    model = AutoKernelRegressor(None, cv=2, kernel=kernel, **options).fit(table, y)
+    assert {type(column).__name__ for column in model.columns_.columns} > {"Category", "LevelMeans", "NumberColumn"}
+    new = mixed(20, np.random.default_rng(1))[0]
+    new.loc[3, ["city", "street"]] = "another"
+    assert export(model, tmp_path / "model.onnx").difference <= 1e-9
+    assert export(model, tmp_path / "model.onnx", table).difference <= 1e-9  # those of the fit too, as if they were new
+    days = (new["sold"] - pd.Timestamp("1970-01-01")).dt.days
+    session = runtime.InferenceSession(str(tmp_path / "model.onnx"), providers=["CPUExecutionProvider"])
+    given = {"size": new["size"], "sold": days, "garden": new["garden"]}
+    given = {name: values.to_numpy(dtype=float)[:, None] for name, values in given.items()}
+    texts = {"city": new["city"].fillna(""), "street": new["street"], "zip": new["zip"].astype(int).astype(str)}
+    given |= {name: values.to_numpy(dtype=object)[:, None] for name, values in texts.items()}
+    assert {each.name for each in session.get_inputs()} == set(given)  # no id
+    with pytest.warns(UserWarning, match="not seen"):
+        np.testing.assert_allclose(session.run(["prediction"], given)[0], model.predict(new), rtol=1e-9)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e-3])
+def test_rounding_of_large_terms_is_allowed_and_no_more(shift, tmp_path, monkeypatch):
+    """A nearly linear process, whose terms are much larger than their sum."""
+    model = GaussianProcessRegressor(1e6 * gk.Matern(1e3, nu=1.5) + gk.White(1e-4), optimizer=None).fit(X, NUMBERS)
+    monkeypatch.setattr(type(model), "predict", shifted(type(model).predict, shift))
+    if shift:
+        with pytest.raises(ValueError, match="the graph differs from the model by"):
+            export(model, tmp_path / "model.onnx")
+    else:
+        assert 1e-9 < export(model, tmp_path / "model.onnx").difference < 1e-6
+
+
+def shifted(predict, shift):
+    def moved(self, rows, return_std=False):
+        found = predict(self, rows, return_std=return_std)
+        return (found[0] + shift, found[1]) if return_std else found + shift
+
+    return moved
+
+
+def test_what_tables_cannot_hold_is_refused(tmp_path):
+    words = [f"{a} {b} {c} number" for a in "abcde" for b in "fghi" for c in "jk"]
+    table = pd.DataFrame({"size": X[:, 0], "decision": np.where(X[:, 1] > 1, "red", "blue"), "words": words})
+    options = {"machines": ["linear"], "n_jobs": 1, "random_state": 0}
+    model = AutoKernelClassifier(None, columns={"words": "text"}, **options).fit(table, TWO)
+    with pytest.raises(ValueError, match=r"free text, but words is read as: text.*'drop'.*gramian serve"):
         export(model, tmp_path / "model.onnx")
-    numbers = AutoKernelRegressor(None, machines=["linear"], n_jobs=1, columns={"colour": "drop"}).fit(table, NUMBERS)
-    assert export(numbers, tmp_path / "model.onnx").difference <= 1e-9
+    model = AutoKernelClassifier(None, columns={"words": "drop"}, **options).fit(table, TWO)
+    with pytest.raises(ValueError, match="a column is called 'decision', as an output of the graph is; rename it"):
+        export(model, tmp_path / "model.onnx")
+    assert not (tmp_path / "model.onnx").exists()
+
+
+def test_forests(tmp_path):
+    """Questions about numbers and about codes of levels, a tree of one leaf, two outputs, two folds."""
+    rng = np.random.default_rng(0)
+    means = np.sort(rng.standard_normal(9))
+    levels = (LevelCodes(1, means, rng.permutation(9).astype(np.int32)),)
+    sets = np.packbits(np.arange(256)[None] % np.array([[2], [3], [300]]) == 1, axis=1)
+    sets[2] = 0  # a set without a code
+    ask = Trees(*(np.array(each) for each in ([2, 0, -1, 0, -1, -1, -1], [0.3, 0, 1.0, 2, 2.0, 3.0, 4.0])), *[None] * 3)
+    ask = ask._replace(
+        columns=ask.columns.astype(np.int32),
+        children=np.array([[1, 3], [2, 4], [0, 0], [5, 6], [0, 0], [0, 0], [0, 0]], np.int32),
+        sets=sets,
+        roots=np.zeros(1, np.int32),
+    )
+    leaf = Trees(np.array([-1], np.int32), np.array([7.0]), np.zeros((1, 2), np.int32), sets[:0], np.zeros(1, np.int32))
+    trees = joined([ask, leaf, ask, ask], 1)
+    constants, deviation = np.array([[1.0, 2.0], [3.0, 5.0]]), np.array([2.0, 0.5])
+    folds = Folds(np.zeros(0, dtype=np.int64), 2)
+    forest = Forest(None, levels, *trees, np.array([0, 2, 4]), constants, deviation, folds)
+    Z = np.column_stack([rng.standard_normal(40), rng.choice(means, 40)])
+    g = Graph()
+    value = predictions(g, forest, g.input("X", np.float64, 2))
+    (tmp_path / "forest.onnx").write_bytes(g.model({"out": Output(value, 2)}, {}).SerializeToString())
+    np.testing.assert_allclose(answers(tmp_path / "forest.onnx", Z)["out"], forest.transform(Z), rtol=1e-14)
 
 
 def test_the_command(tmp_path, capsys):
@@ -214,3 +311,6 @@ def test_the_command(tmp_path, capsys):
     assert out.exists()
     assert main(["export", str(tmp_path / "model"), "--onnx", str(out)]) == 2
     assert "--force" in capsys.readouterr().err
+    pd.DataFrame(NEW, columns=list("abc")).to_csv(tmp_path / "new.csv", index=False)
+    assert main(["export", str(tmp_path / "model"), str(tmp_path / "new.csv"), "--onnx", str(out), "--force"]) == 0
+    assert "on 15 rows within" in capsys.readouterr().out

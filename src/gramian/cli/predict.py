@@ -12,7 +12,17 @@ from pathlib import Path
 from typing import Any
 
 from gramian.cli.screen import Screen
-from gramian.cli.shared import MODEL, add_options, blocks_of, check_free, inputs_of, is_spread, named_columns, saved
+from gramian.cli.shared import (
+    MODEL,
+    add_options,
+    blocks_of,
+    check_free,
+    columns_for,
+    inputs_of,
+    is_spread,
+    named_columns,
+    saved,
+)
 from gramian.warning import warn
 
 HELP = "predict with a saved model"
@@ -102,7 +112,7 @@ def predicted(
     """Yield predictions for a single file, a table for each block, with the columns to keep."""
     import pyarrow
 
-    columns = _columns(model, source, notes)
+    columns = columns_for(model, source, [notes.get("target")])
     types = {name: kind for name, kind in notes.get("types", {}).items() if name in columns}
     for block in source.iterate(list(dict.fromkeys([*columns, *kept])), types=types):
         found = predictions(model, inputs_of(model, block.select(columns)), interval, proba)
@@ -148,21 +158,6 @@ def check_options(model: Any, proba: bool, interval: float | None) -> None:
             raise ValueError(f"interval needs a regressor that gives intervals, but this model is {name}.")
         if not 0.0 < interval < 1.0:
             raise ValueError(f"interval must be a probability between 0 and 1, got {interval:g}.")
-
-
-def _columns(model: Any, source: Any, notes: dict[str, Any]) -> list[str]:
-    """The columns that the model takes, in its order."""
-    names = getattr(model, "feature_names_in_", None)
-    if names is not None and hasattr(model, "columns_"):  # an automatic model needs no column that it left out
-        used = [column.name for column in model.columns_.columns if column.width]
-        names = [name for name in used if name in source.names] or used
-    if names is not None:
-        source.require(list(names))
-        return [str(name) for name in names]
-    others = [name for name in source.names if name != notes.get("target")]
-    if len(others) != model.n_features_in_:
-        raise ValueError(f"the model takes {model.n_features_in_} columns, but {source.path} has {len(others)}.")
-    return others
 
 
 def predictions(model: Any, X: Any, interval: float | None, proba: bool) -> Any:

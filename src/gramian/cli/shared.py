@@ -32,6 +32,21 @@ def inputs_of(model: Any, table: Any) -> Any:
     return np.column_stack([np.asarray(column.to_numpy(), dtype=np.float64) for column in table.itercolumns()])
 
 
+def columns_for(model: Any, source: Any, beside: Sequence[str | None]) -> list[str]:
+    """Return the columns that a model takes, in its order; ``beside`` are targets and weights."""
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None and hasattr(model, "columns_"):  # an automatic model needs no column that it left out
+        used = [column.name for column in model.columns_.columns if column.width]
+        names = [name for name in used if name in source.names] or used
+    if names is not None:
+        source.require(list(names))
+        return [str(name) for name in names]
+    others = [name for name in source.names if name not in beside]
+    if len(others) != model.n_features_in_:
+        raise ValueError(f"the model takes {model.n_features_in_} columns, but {source.path} has {len(others)}.")
+    return others
+
+
 def port(text: str) -> int:
     """Read the number of a port."""
     if not text.isdigit() or int(text) >= 2**16:

@@ -1,4 +1,4 @@
-"""Automatic models of numeric columns as ONNX operators: imputation, scaling, machines, averaging, calibration."""
+"""Automatic models as ONNX operators: columns, scaling, forests, machines, averaging, calibration."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.base import is_classifier
 
-from gramian.estimators.auto.encoders import Dropped, NumberColumn
 from gramian.estimators.auto.forest import Forest
 from gramian.estimators.auto.response import MOST_LOG
-from gramian.estimators.auto.scaling import NEAR, TAIL, Normal, Robust, Standard
+from gramian.estimators.auto.scaling import NEAR, TAIL, Robust, Standard
 from gramian.estimators.svm import SVC
+from gramian.onnx.columns import encoded
+from gramian.onnx.forest import predictions
 from gramian.onnx.machines import Output, flat, labelled, regressor, values
 
 if TYPE_CHECKING:
@@ -25,74 +26,38 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 TERMS = 48
 """Degree of the polynomial for normal quantiles, accurate to 1e-13."""
-ROWS = 200
-"""Random rows on which the graph is compared with the model if none are given."""
 DOUBLE, WHOLE = 11, 7
 """ONNX element types."""
 
 
-def outputs(g: Graph, model: Any, x: str) -> dict[str, Output]:
+def outputs(g: Graph, model: Any) -> dict[str, Output]:
     """Return the outputs of the graph."""
-    z = _encoded(g, model.columns_.columns, x)
-    scaled = [_scaled(g, scaling, z) for scaling in _scalings(model)]
+    z, width = encoded(g, model.columns_.columns), model.columns_.width
+    scaled = [_transformed(g, scaling, z, width) for *_, scaling in model._parts]
     members = [(weight, inside, own) for (weight, _, inside, _), own in zip(model._parts, scaled, strict=True)]
     return (_classes if is_classifier(model) else _numbers)(g, model, members)
-
-
-def rows_like(model: Any) -> Array:
-    """Return random rows near the training rows, with gaps in columns that may have them."""
-    rng = np.random.default_rng(0)
-    scaling = _scalings(model)[0]
-    rows = np.zeros((ROWS, model.n_features_in_))
-    if isinstance(scaling, Normal):
-        middle, spread = np.median(scaling.quantiles, axis=0), scaling.quantiles.std(axis=0)
-    else:
-        middle, spread = list(vars(scaling).values())[1:]
-    at = {int(place): k for k, place in enumerate(scaling.places)}
-    place = 0
-    for j, column in enumerate(model.columns_.columns):
-        if isinstance(column, NumberColumn):
-            rows[:, j] = middle[at[place]] + spread[at[place]] * rng.standard_normal(ROWS)
-            rows[rng.random(ROWS) < (0.1 if column.gaps else 0.0), j] = np.nan
-        place += column.width
-    return rows
-
-
-def _encoded(g: Graph, columns: Any, x: str) -> str:
-    """Numbers with gaps filled and marked; raise for columns of other kinds."""
-    parts = []
-    for j, column in enumerate(columns):
-        if isinstance(column, Dropped):
-            continue
-        if not isinstance(column, NumberColumn) or column.kind == "date" or column.written:
-            raise ValueError(
-                f"ONNX takes rows of numbers, but {column.name} is read as: {column}. Leave it out of the fit "
-                f"(columns={{{column.name!r}: 'drop'}}), or keep the model as a folder (gramian.save), from which "
-                "gramian predict and gramian serve take all columns."
-            )
-        own = g("Slice", x, np.array([j]), np.array([j + 1]), np.array([1]))
-        missing = g("IsNaN", own)
-        parts.append(g("Where", missing, float(column.fill), own))
-        parts += [g("Cast", missing, to=DOUBLE)] if column.gaps else []
-    return g("Concat", *parts, axis=1)
 
 
 # ---- scales -------------------------------------------------------------------------------------------------------
 
 
-def _scalings(model: Any) -> list[Any]:
-    """Scalings of all machines; raise for a forest."""
-    found = [scaling for *_, scaling in model._parts]
-    if any(isinstance(scaling, Forest) for scaling in found):
-        raise ValueError(
-            "ONNX export has no forests, and this model averages one; leave 'linear' out of machines= to fit it "
-            "without, or keep the model as a folder (gramian.save)."
-        )
-    return found
+def _transformed(g: Graph, scaling: Any, z: str, width: int) -> str:
+    """The columns, those of numbers scaled, and the predictions of a forest; or these alone: z (n, width)."""
+    if isinstance(scaling, Forest):
+        predicted = predictions(g, scaling, z)
+        if scaling.scaling is None:
+            return predicted
+        return g("Concat", _transformed(g, scaling.scaling, z, width), predicted, axis=1)
+    if not scaling.places.size:
+        return z
+    others = np.setdiff1d(np.arange(width), scaling.places)
+    scaled = _scaled(g, scaling, g("Gather", z, scaling.places, axis=1))
+    both = g("Concat", scaled, g("Gather", z, others, axis=1), axis=1) if others.size else scaled
+    return g("Gather", both, np.argsort(np.concatenate([scaling.places, others])), axis=1)
 
 
 def _scaled(g: Graph, scaling: Any, z: str) -> str:
-    """Scaled columns; all of them are numbers."""
+    """Scaled numbers: z (n, k)."""
     if isinstance(scaling, Standard):
         # With one column, onnxruntime would fuse the quotient, in single precision.
         return g("MatMul", g("Sub", z, scaling.mean), np.diag(1.0 / scaling.deviation))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
 from gramian.estimators.auto import AutoKernelClassifier, AutoKernelRegressor
+from gramian.estimators.auto.tables import TableWarning
 from gramian.estimators.gp.regressor import GaussianProcessRegressor
 from gramian.estimators.interpolator import KernelInterpolator
 from gramian.estimators.machine.classifier import KernelMachineClassifier
@@ -20,13 +22,14 @@ from gramian.estimators.ridge import KernelRidge
 from gramian.estimators.svm import SVC, SVR, NuSVC, NuSVR
 from gramian.inspection.fitted import unnamed
 from gramian.onnx import automatic
-from gramian.onnx.machines import classifier, regressor, rows_of
+from gramian.onnx.columns import fed, forgetful, rows_like, rows_of_table
+from gramian.onnx.machines import classifier, expansion, regressor, rows_of
 
 Array = NDArray[np.float64]
 CHECKED = 500
 """Rows on which the file is compared with the model."""
-SAME = 1e-9
-"""Largest difference allowed, relative to the largest value."""
+SAME, EPS = 1e-9, float(np.finfo(np.float64).eps)
+"""Largest difference allowed, relative to the largest value, where rounding is not larger."""
 ABLE = (
     *(SVC, NuSVC, SVR, NuSVR, KernelRidge, KernelInterpolator, GaussianProcessRegressor),
     *(KernelMachineClassifier, KernelMachineRegressor, AutoKernelRegressor, AutoKernelClassifier),
@@ -64,18 +67,21 @@ def export(model: Any, path: str | Path, X: Any = None) -> Exported:
     """Write a fitted model as an ONNX file, and compare the two.
 
     The graph takes rows ``X`` (n, d) in double precision. A regressor answers ``prediction``, a process also
-    ``deviation``, a classifier ``label``, ``decision`` and, where it has them, ``probabilities``. Automatic models take
-    their columns as they were before they were scaled, ``nan`` where a value is missing, if all of them are numbers.
+    ``deviation``, a classifier ``label``, ``decision`` and, where it has them, ``probabilities``.
+
+    Automatic models take the columns of their table, ``nan`` where a value is missing and dates as days since 1970.
+    Where some are categories, each column that is used is an input (n, 1) with its name, categories as texts that are
+    empty where a value is missing. Every row counts as new, those of the fit too.
 
     Parameters
     ----------
     model : estimator
-        Fitted on numbers, with a kernel that ONNX can write.
+        Fitted on numbers, or an automatic model of a table without free text, with a kernel that ONNX can write.
     path : str or Path
         Where to write.
-    X : array-like of shape (n, d) or None, default=None
-        Rows on which the file is compared with the model; by default those that the model keeps, or for automatic
-        models random rows of the range that they were fitted to.
+    X : array-like or table of shape (n, d) or None, default=None
+        Rows on which the file is compared with the model, 500 at most; by default those that the model keeps, or for
+        automatic models random rows of the range that they were fitted to.
 
     Returns
     -------
@@ -92,52 +98,72 @@ def export(model: Any, path: str | Path, X: Any = None) -> Exported:
         names = ", ".join(kind.__name__ for kind in ABLE)
         raise TypeError(f"{type(model).__name__} cannot be written as ONNX; these can: {names}.")
     check_is_fitted(model)
-    g, found = Graph(), isinstance(model, AutoKernelRegressor | AutoKernelClassifier)
-    kept = automatic.rows_like(model) if found else rows_of(model)
-    if found:
-        outputs = automatic.outputs(g, model, "X")
+    g = Graph()
+    if isinstance(model, AutoKernelRegressor | AutoKernelClassifier):
+        outputs, kernel = automatic.outputs(g, model), model.best_.kernel_
+        rows = (rows_like(model) if X is None else rows_of_table(model, X))[:CHECKED]
+        given, model = fed(model.columns_.columns, rows), forgetful(model)
     else:
+        rows = np.asarray(rows_of(model) if X is None else X, dtype=np.float64)[:CHECKED]
+        given, kernel = {g.input("X", np.float64, model.n_features_in_): np.ascontiguousarray(rows)}, model.kernel_
         outputs = (classifier if is_classifier(model) else regressor)(g, model, "X")
-    kernel = repr((model.best_ if found else model).kernel_)
-    made = g.model(model.n_features_in_, outputs, {"model": type(model).__name__, "kernel": kernel})
-    rows = np.asarray(kept if X is None else X, dtype=np.float64)[:CHECKED]
+    made = g.model(outputs, {"model": type(model).__name__, "kernel": repr(kernel)})
     session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
-    answers = dict(zip(outputs, session.run(None, {"X": np.ascontiguousarray(rows)}), strict=True))
+    answers = dict(zip(outputs, session.run(None, given), strict=True))
     with unnamed():
-        worst = _compared(model, rows, answers)
-    if not worst <= SAME:
+        warnings.simplefilter("ignore", TableWarning)  # of levels made up to be new
+        worst, same = _compared(model, rows, answers)
+    if not same:
         raise ValueError(f"the graph differs from the model by {worst:.1e}, more than {SAME:.0e}; nothing was written.")
     path = Path(path)
     path.write_bytes(made.SerializeToString())
     return Exported(path, tuple(outputs), len(rows), worst)
 
 
-def _compared(model: Any, X: Array, found: dict[str, Any]) -> float:
-    """The largest difference from the model relative to the largest value; labels near a tie may differ."""
+def _compared(model: Any, X: Array, found: dict[str, Any]) -> tuple[float, bool]:
+    """The largest difference from the model relative to the largest value, and whether it is no more than rounding."""
     wanted: dict[str, Any] = {}
     if "label" in found:
         wanted["decision"] = model.decision_function(X)
         wanted |= {"probabilities": model.predict_proba(X)} if "probabilities" in found else {}
         if not np.array_equal(found["label"].astype(str), model.predict(X).astype(str)):
-            return np.inf
+            return np.inf, False
     elif "deviation" in found:
         wanted["prediction"], wanted["deviation"] = model.predict(X, return_std=True)
     else:
         wanted["prediction"] = model.predict(X)
-    worst = 0.0
+    worst, same, rounding = 0.0, True, _rounding(model, X)
     for name, value in wanted.items():
         value, own = np.asarray(value, dtype=np.float64), found[name]
         scale = float(np.abs(value).max())
         if name == "deviation":  # the root of k(x, x) minus nearly the same
             value, own, scale = value**2, own**2, _variance(model, X)
-        worst = max(worst, float(np.abs(own.reshape(value.shape) - value).max()) / (scale or 1.0))
-    return worst
+        difference = float(np.abs(own.reshape(value.shape) - value).max())
+        worst, same = max(worst, difference / (scale or 1.0)), same and difference <= max(SAME * scale, rounding)
+    return worst, same
 
 
 def _variance(model: Any, X: Array) -> float:
     """The largest prior variance, in which that of a prediction is rounded."""
     if isinstance(model, GaussianProcessRegressor):
         return float(np.max(model.kernel_.diag(X)) * np.max(model._y_train_std) ** 2)
-    priors = [_variance(process, Z) for _, _, process, Z in model._members(X)]
-    units = model._scale * (np.abs(model.predict(X)).max() if model.target_scale_ == "log" else 1.0)
-    return float(max(priors) * units**2)
+    return max(_variance(process, Z) for _, _, process, Z in model._members(X)) * _units(model, X) ** 2
+
+
+def _rounding(model: Any, X: Array) -> float:
+    """What functions ``Σ_j α_j k(x, x_j)`` are rounded by, whose terms may be much larger than they are."""
+    if hasattr(model, "leaderboard_"):
+        errors = [(inside, _rounding(inside, Z)) for *_, inside, Z in model._members(X)]
+        return max(error * (1.0 if hasattr(inside, "classes_") else _units(model, X)) for inside, error in errors)
+    if (found := expansion(model)) is None:
+        return 0.0
+    rows, weights = found
+    own, others = (np.abs(np.asarray(model.kernel_.diag(Z), dtype=np.float64)) for Z in (X, rows))
+    terms = np.abs(weights).T @ np.sqrt(own.max() * others)
+    return EPS * float(np.max(terms * getattr(model, "_y_train_std", 1.0)))
+
+
+def _units(model: Any, X: Array) -> float:
+    """What a prediction of an automatic model changes by, at most, if its machine's changes by one."""
+    log = getattr(model, "target_scale_", "linear") == "log"
+    return float(model._scale * (np.abs(model.predict(X)).max() if log else 1.0))

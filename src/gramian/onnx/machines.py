@@ -49,23 +49,34 @@ def rows_of(model: Any) -> Array:
     return np.asarray(rows, dtype=np.float64)
 
 
-def values(g: Graph, model: Any, x: str) -> str:
-    """Return the functions without their constants, ``Σ_j α_j k(x, x_j)``, or ``<w, ψ(x)>`` of a map: (n, k)."""
+def expansion(model: Any) -> tuple[Array, Array] | None:
+    """Return rows x_j (m, d) and coefficients α (m, k) of functions ``Σ_j α_j k(x, x_j)``; None for a map without."""
     features: Any = getattr(model, "approximation_", None)
-    alpha: Any = getattr(model, "dual_coef_", None)
-    svm = isinstance(model, SupportVectorMachine)
-    if svm:
+    if features is not None and not hasattr(features, "expansion"):
+        return None
+    alpha: Any = getattr(model, "alpha_" if isinstance(model, GaussianProcessRegressor) else "dual_coef_", None)
+    if isinstance(model, SupportVectorMachine):
         alpha = model._expansions().T if features is None else None
     if alpha is None:
-        w = np.asarray(model.coef_, dtype=np.float64)
-        w = w.T if svm else w.reshape(w.shape[0], -1)
-        if not hasattr(features, "expansion"):
-            if isinstance(features, PolynomialMap):
-                return _affine(g, features, w, x)
-            return g("MatMul", _waves(g, features, x), np.sqrt(2.0 * features.kernel_.amplitude / len(w)) * w)
-        alpha = features.expansion(w)
-    weights, rows = np.asarray(alpha, dtype=np.float64), rows_of(model)
-    weights = weights.reshape(len(rows), -1)
+        alpha = features.expansion(_in_features(model))
+    rows = rows_of(model)
+    return rows, np.asarray(alpha, dtype=np.float64).reshape(len(rows), -1)
+
+
+def _in_features(model: Any) -> Array:
+    """Coefficients w of functions ``<w, ψ(x)>``: (r, k)."""
+    w = np.asarray(model.coef_, dtype=np.float64)
+    return w.T if isinstance(model, SupportVectorMachine) else w.reshape(w.shape[0], -1)
+
+
+def values(g: Graph, model: Any, x: str) -> str:
+    """Return the functions without their constants, ``Σ_j α_j k(x, x_j)``, or ``<w, ψ(x)>`` of a map: (n, k)."""
+    if (found := expansion(model)) is None:
+        features, w = model.approximation_, _in_features(model)
+        if isinstance(features, PolynomialMap):
+            return _affine(g, features, w, x)
+        return g("MatMul", _waves(g, features, x), np.sqrt(2.0 * features.kernel_.amplitude / len(w)) * w)
+    rows, weights = found
     if len(rows) == 1:  # add a row of weight zero, so that the kernel has no scalar operand
         rows, weights = np.vstack([rows, rows]), np.vstack([weights, np.zeros_like(weights)])
     return g("MatMul", matrix(g, model.kernel_, x, rows), weights)
@@ -122,8 +133,7 @@ def _process(g: Graph, model: Any, x: str) -> dict[str, Output]:
             "only Gaussian processes with a Cholesky factor and without approximation can be written as ONNX."
         )
     signal, _ = signal_and_noise(model.kernel_)
-    K = matrix(g, signal, x, rows_of(model))
-    alpha = np.asarray(model.alpha_, dtype=np.float64)
+    K, alpha = matrix(g, signal, x, rows_of(model)), np.asarray(model.alpha_, dtype=np.float64)
     scale, centre = (np.atleast_1d(np.asarray(v, float)) for v in (model._y_train_std, model._y_train_mean))
     mean = g("Add", g("MatMul", K, alpha.reshape(len(alpha), -1) * scale), centre)
     inverse = solve_triangular(model.L_, np.eye(len(alpha)), lower=True)

@@ -62,14 +62,15 @@ class NumberColumn(Encoder):
 
     def transform(self, column: Column) -> Array:
         """Return the numbers of some rows: → (n, width)."""
-        values = self._numbers(column)
+        values = self.numbers(column)
         missing = np.isnan(values)
         filled = np.where(missing, self.fill, values)
         turns = [2.0 * np.pi * filled / CYCLES[cycle] for cycle in self.cycles]
         circles = [part(turn) for turn in turns for part in (np.sin, np.cos)]
         return np.column_stack([filled, *([missing] if self.gaps else []), *circles])
 
-    def _numbers(self, column: Column) -> Array:
+    def numbers(self, column: Column) -> Array:
+        """Return the numbers that a column holds or writes, nan where a value is missing: → (n,)."""
         if column.values.dtype != object:
             return np.asarray(column.values)
         values = read_texts(READERS[self.kind], column.values)

@@ -46,26 +46,30 @@ def columns_of(estimator: Any, X: Any, *, reset: bool) -> list[Column]:
 
 
 def read_again(estimator: Any, encoding: Any, X: Any) -> Array:
-    """Return new rows as numbers, not yet scaled; by name where both tables have names: → (n, width).
-
-    Columns that the encoding leaves out may be missing, and any order will do. Columns that it uses count as gaps where
-    they are missing, and a warning tells of them and of levels that it does not know.
-    """
-    used = {column.name for column in encoding.columns if column.width}
-    series, missing = _series(X), []
-    names = [] if series is None or not hasattr(estimator, "feature_names_in_") else _names(X)
-    if used.isdisjoint(names):
-        table = columns_of(estimator, X, reset=False)
-    else:
-        found = {name: _column(name, *read) for name, read in zip(names, series, strict=True) if name in used}
-        gaps = np.full(X.shape[0], np.nan)
-        table = [found.get(column.name, Column(column.name, gaps, "number")) for column in encoding.columns]
-        missing = [column.name for column in encoding.columns if column.name in used - set(found)]
+    """Return new rows as numbers, not yet scaled, and warn of missing columns and unknown levels: → (n, width)."""
+    table, missing = columns_again(estimator, encoding, X)
     pairs = zip(encoding.columns, table, strict=True)
     unseen = {column.name: odd for column, new in pairs if (odd := column.unseen(new))}
     if missing or unseen:
         warn(TableWarning(missing, unseen))
     return np.asarray(encoding.transform(table))
+
+
+def columns_again(estimator: Any, encoding: Any, X: Any) -> tuple[list[Column], list[str]]:
+    """Return the columns of new rows, by name where both tables have names, and those that are used and missing.
+
+    Columns that the encoding leaves out may be missing, and any order will do. Columns that it uses count as gaps where
+    they are missing.
+    """
+    used = {column.name for column in encoding.columns if column.width}
+    series = _series(X)
+    names = [] if series is None or not hasattr(estimator, "feature_names_in_") else _names(X)
+    if used.isdisjoint(names):
+        return columns_of(estimator, X, reset=False), []
+    found = {name: _column(name, *read) for name, read in zip(names, series, strict=True) if name in used}
+    gaps = np.full(X.shape[0], np.nan)
+    table = [found.get(column.name, Column(column.name, gaps, "number")) for column in encoding.columns]
+    return table, [column.name for column in encoding.columns if column.name in used - set(found)]
 
 
 class TableWarning(UserWarning):
