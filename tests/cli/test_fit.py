@@ -172,6 +172,12 @@ def test_columns_that_say_nothing_are_told_and_infinity_is_refused(tmp_path: Pat
     table.assign(x=["inf", *own[1:]]).to_csv(tmp_path / "t.csv", index=False)
     assert main([*fit, "--force"]) == 2
     assert "contains infinity in x; leave such values out, or mark them as missing" in capsys.readouterr().err
+    table.assign(y=["inf", *own[1:]]).to_csv(tmp_path / "t.csv", index=False)
+    assert main([*fit, "--force"]) == 2
+    assert "--target y contains infinity; leave such rows out" in capsys.readouterr().err
+    table.to_csv(tmp_path / "t.csv", index=False)
+    assert main([*fit, "--force", "--drop", "y"]) == 2
+    assert "--drop y: this column is the target, weight or group" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("spent", "left"), [(1000.0, 8700.0), (9000.0, 2500.0)])
@@ -246,7 +252,7 @@ def test_scores_weights_groups_and_time(tmp_path: Path, capsys: Any) -> None:
         ("--target", "price", "--metric", "f1"): "scoring must be one of rmse",
         ("--target", "price", "--time-column", "shop"): "cannot be sorted, since it holds 's0'",
         ("--target", "price", "--group", "shops"): "has no column 'shops'",
-        ("--target", "price", "--weight", "w", "--number", "w"): "this column is the weight or the group",
+        ("--target", "price", "--weight", "w", "--number", "w"): "this column is the target, weight or group",
         ("--target", "price", "--weight", "v"): "--weight v must be a number in every row, but",
     }
     for options, message in wrong.items():

@@ -52,10 +52,19 @@ def test_the_fitted_model_of_the_command_and_weights(tmp_path):
     assert main(["verify", str(tmp_path / "model"), weighted, "--target", "y", "--weight", "w"]) == 0
 
 
-def test_weights_and_an_order_in_time_are_remembered(tmp_path):
+def test_weights_and_an_order_in_time_are_remembered(tmp_path, capsys):
     noise = np.random.default_rng(1)
     data = table(tmp_path / "rows.csv", w=noise.uniform(0.5, 2.0, 60), day=noise.permutation(60))
     fit = ["fit", data, "--target", "y", "--model", "ridge", "--kernel", "RBF(2.0)", "--time-column", "day"]
     for name, options in {"plain": [], "weighted": ["--weight", "w"]}.items():
         assert main([*fit, *options, "--out", str(tmp_path / name)]) == 0
         assert main(["verify", str(tmp_path / name), data]) == 0
+    capsys.readouterr()
+    names, values = ["x0", "w", "y"], np.ones((9, 3))
+    np.savetxt(tmp_path / "other.csv", values, delimiter=",", header=",".join(names), comments="")
+    for name in ("plain", "weighted"):
+        assert main(["verify", str(tmp_path / name), str(tmp_path / "other.csv")]) == 2
+        assert "other.csv has no column 'day'" in capsys.readouterr().err
+    np.savetxt(tmp_path / "other.csv", values, delimiter=",", header="day,w,y", comments="")
+    assert main(["verify", str(tmp_path / "plain"), str(tmp_path / "other.csv")]) == 2
+    assert "other.csv has no column 'x0'" in capsys.readouterr().err

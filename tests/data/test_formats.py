@@ -210,6 +210,15 @@ def test_dates_with_dots_begin_with_the_day() -> None:
     ]
 
 
+@pytest.mark.parametrize("text", ["31/12/2021", "12/31/21 10:00", "2021/12/31"])
+def test_dates_in_other_forms_are_said_aloud(text: str) -> None:
+    column = Column("sold", np.array(cycle(text, "01/02/2022"), dtype=object), "object")
+    with pytest.warns(UserWarning, match=rf"sold holds texts such as '{text}', and is read as text; write dates as"):
+        encode([column])
+    with pytest.raises(ValueError, match=rf"sold cannot be a date, since it holds '{text}'; write dates as 2024-01-31"):
+        encode([column], {"sold": "date"})
+
+
 def test_what_may_be_decimal_commas_is_said_aloud(tmp_path: Path) -> None:
     values = np.array(cycle("1,234", "2,500", "12"), dtype=object)
     with pytest.warns(UserWarning, match=r"price holds texts such as '1,234'.*write them as 1234\.5"):

@@ -126,6 +126,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "empty.csv": (lambda f: f.write_bytes(b" \n"), "the file is empty"),
     "header.csv": (lambda f: f.write_text("a,b\n"), "holds no rows"),
     "zeros.csv": (binary, "binary file, not text"),
+    "wide.csv": (lambda f: f.write_text("a,b\n1,2\n", "utf-16"), "text in UTF-16; convert the file"),
     "zip.jsonl": (lambda f: f.write_bytes(b"PK\x03\x04rest"), "starts like a zip file"),
     "ragged.csv": (lambda f: f.write_text("a,b\n1\n"), "Expected 2 columns, got 1"),
     "twice.csv": (lambda f: f.write_text("a,a\n1,2\n"), "two columns are called 'a'"),

@@ -242,6 +242,11 @@ def test_what_is_no_fitted_model_is_refused(tmp_path):
         gramian.report(model, None, BINARY, path=tmp_path / "r.html")
     with pytest.raises(ValueError, match="same number of rows, got 60 and 5"):
         gramian.report(model, X, BINARY[:5], path=tmp_path / "r.html")
+    with pytest.raises(ValueError, match=r"y contains previously unseen labels: 7; the model predicts False, True"):
+        gramian.report(model, X, np.where(BINARY, 7, 0), path=tmp_path / "r.html")
+    numbers = gramian.SVR().fit(X, BINARY.astype(float))
+    with pytest.raises(ValueError, match="y must hold numbers, as the model predicts them, but holds red"):
+        gramian.report(numbers, X, np.full(60, "red"), path=tmp_path / "r.html")
     assert not list(tmp_path.iterdir())
 
 

@@ -238,8 +238,8 @@ def _words(options: argparse.Namespace, names: list[str]) -> dict[str, str] | No
     """How the user wants columns to be read, by name."""
     found: dict[str, str] = {}
     for word in WORDS:
-        if aside := {options.weight, options.group}.intersection(getattr(options, word)):
-            raise ValueError(f"--{word} {min(aside)}: this column is the weight or the group, and not an input.")
+        if aside := {options.target, options.weight, options.group}.intersection(getattr(options, word)):
+            raise ValueError(f"--{word} {min(aside)}: this column is the target, weight or group, and not an input.")
         for name in named_columns(getattr(options, word), names, f"--{word}"):
             if name in found:
                 raise ValueError(f"column {name!r} is given as {WORDS[found[name]]} and as {WORDS[word]}; choose one.")
@@ -254,6 +254,8 @@ def _task(options: argparse.Namespace, y: Any) -> str:
     different = np.unique(y)
     if different.size < 2:
         raise ValueError(f"--target {options.target} has only one value, {different[0]!s}; there is nothing to learn.")
+    if y.dtype.kind == "f" and np.isinf(y).any():
+        raise ValueError(f"--target {options.target} contains infinity; leave such rows out, or their target empty.")
     labels = y.dtype.kind not in "iuf"  # text or booleans
     fractions = y.dtype.kind == "f" and not np.all(different == np.round(different))
     if (options.task == "regression" and labels) or (options.task == "classification" and fractions):

@@ -21,18 +21,21 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
     """Print both certificates, and whether they agree."""
-    from gramian.data.tables import in_order, read_table, split_target
+    from gramian.data.tables import in_order, open_table, split_target
     from gramian.verification import agree, verify
 
     model, notes = saved(options)
-    table = in_order(read_table(options.data), notes.get("time_column"))
     target, name = options.target or notes.get("target"), options.weight or notes.get("weight")
+    source, time = open_table(options.data), notes.get("time_column")
+    source.require([column for column in (target, name, time) if column is not None])
+    table = in_order(source.read(), time)
     weight = y = None
     if target is not None:
         table, y = split_target(table, target)
     if name is not None:
         table, weight = split_target(table, name)
     names = getattr(model, "feature_names_in_", table.column_names)
+    source.require(list(names))
     said, found = model.certificate_, verify(model, inputs_of(model, table.select(list(names))), y, weight)
     same = agree(said, found, getattr(model, "tol", None))
     for name in ("kind", "converged", "primal", "dual", "gap", "violation"):

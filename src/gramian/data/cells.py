@@ -17,6 +17,7 @@ _COMMA = re.compile(r"[+-]?([0-9]+(,[0-9]*)?|,[0-9]+)([eE][+-]?[0-9]+)?")
 _EITHER = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")  # 1,234 may be 1.234 or 1234
 _MARKED = re.compile(r"[+-]?[0-9]{1,3}([.,' \u00a0\u202f][0-9]{3})*([.,][0-9]+)?")
 _DOTTED = re.compile(r"(?P<day>[0-9]{1,2})\.(?P<month>[0-9]{1,2})\.(?P<year>[0-9]{4})(?P<time>([ T][0-9].*)?)")
+_SLASHED = re.compile(r"[0-9]{1,4}[/-][0-9]{1,2}[/-][0-9]{2,4}([ T][0-9].*)?")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
@@ -62,6 +63,11 @@ def has_decimal_commas(texts: Iterable[str]) -> bool:
             return False
         found = found or ("," in text and not _EITHER.fullmatch(text))
     return found
+
+
+def may_be_dates(texts: Iterable[str]) -> bool:
+    """Whether texts may be dates of which it is not known what comes first, the day or the month."""
+    return all(_SLASHED.fullmatch(text) for text in map(str.strip, texts))
 
 
 def may_be_numbers(texts: Iterable[str]) -> bool:

@@ -157,6 +157,8 @@ def _check_text(path: Path) -> None:
     """Raise if a file with a text ending is binary."""
     with path.open("rb") as file:
         begin = file.read(4096)
+    if begin.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise TableError(f"{path}: this is text in UTF-16; convert the file, such as by iconv -f utf-16 -t utf-8.")
     looks = [f" (it starts like a {name} file)" for magic, name in MAGIC.items() if begin.startswith(magic)]
     if b"\0" in begin or looks:
         raise TableError(f"{path}: this is a binary file{''.join(looks)}, not text; rename it to say what it is.")

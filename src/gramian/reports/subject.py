@@ -16,6 +16,7 @@ from gramian.estimators.auto.row_hashes import share_seen
 from gramian.inspection.fitted import input_names, kernel_of, training_rows
 from gramian.kernels.points import dense, is_sparse
 from gramian.kernels.resolve import is_precomputed
+from gramian.numerals import listed
 from gramian.verification import verify
 
 COINCIDENCE = 0.2
@@ -24,6 +25,8 @@ DENSE_CELLS = 20_000_000
 """Sparse rows with at most this many cells are made dense for pictures."""
 LEAST_ROWS = 20
 """If a model keeps fewer rows than this, not finding them among the new ones means nothing."""
+SHOWN = 5
+"""Labels that an error names."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,11 +194,25 @@ def subject_of(model: Any, X: Any = None, y: Any = None) -> Subject:
         raise ValueError("y was passed without X; pass both.")
     if y is not None and _num_samples(y) != _num_samples(X):
         raise ValueError(f"X and y must have the same number of rows, got {_num_samples(X)} and {_num_samples(y)}.")
+    if y is not None:
+        _check_targets(model, np.asarray(y))
     machine, before = _inside(model)
     if hasattr(X, "column_names") and not hasattr(model, "leaderboard_"):
         # scikit-learn's checks do not accept pyarrow tables.
         X = _named(np.column_stack([np.asarray(column) for column in X.itercolumns()]), X.column_names)
     return Subject(model, machine, before, X, y)
+
+
+def _check_targets(model: Any, y: NDArray[Any]) -> None:
+    """Raise if targets are not what the model predicts: y (n,) or (n, k)."""
+    if is_regressor(model) and y.dtype.kind not in "biuf":
+        raise ValueError(f"y must hold numbers, as the model predicts them, but holds {y.flat[0]!s}.")
+    if is_classifier(model) and (new := np.setdiff1d(y, model.classes_)).size:
+        known = listed(map(str, model.classes_), SHOWN)
+        raise ValueError(
+            f"y contains previously unseen labels: {listed(map(str, new), SHOWN)}; the model predicts {known}. Leave "
+            "such rows out, or pass the targets that it was fitted to predict."
+        )
 
 
 def _inside(model: Any) -> tuple[Any, list[Any]]:

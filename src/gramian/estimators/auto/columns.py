@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import RidgeCV
 
-from gramian.data.cells import has_decimal_commas, may_be_numbers, number
+from gramian.data.cells import day, has_decimal_commas, may_be_dates, may_be_numbers, number
 from gramian.estimators.auto.encoders import (
     CYCLES,
     READERS,
@@ -208,7 +208,8 @@ def _as_given(column: Column, word: str) -> Any:
     if made is None:
         read = READERS[word]
         odd = next(v for v in present(column.values) if read(v) is None)
-        raise ValueError(f"{column.name} cannot be a {word}, since it holds {odd!r}; mark it as missing.")
+        do = "write dates as 2024-01-31, or mark it as missing" if word == "date" else "mark it as missing"
+        raise ValueError(f"{column.name} cannot be a {word}, since it holds {odd!r}; {do}.")
     return made
 
 
@@ -301,6 +302,9 @@ def _written(column: Column, kinds: tuple[str, ...] = ("number", "boolean", "dat
             f"{column.name} holds texts such as {example!r}, which may be numbers with a decimal comma or with marks "
             "between thousands, and is read as text; write them as 1234.5 to have them read as numbers."
         )
+    elif len(kinds) > 1 and may_be_dates(present(column.values)):
+        example = next(v for v in present(column.values) if day(v) is None)
+        warn(f"{column.name} holds texts such as {example!r}, and is read as text; write dates as 2024-01-31.")
     return None
 
 
