@@ -504,6 +504,7 @@ def test_waves_need_dense_rows(data):
 PAST = {
     401: [1349630886, 2076203029, 1902264923, 1583270197, 1544737088, 1275059754],  # one component; near duplicates
     402: [1278526849],  # rounding of a rough kernel
+    412: [272493400],  # near duplicates among rows far apart
 }
 """Cases that once were wrong on a GPU."""
 

@@ -207,6 +207,15 @@ def test_near_duplicates_of_a_rough_kernel():
     close(Gram(kernel, X, device="cuda").dense(), Gram(kernel, X).dense(), 1e-13)
 
 
+@pytest.mark.parametrize("kernel", [RBF(0.3), Matern([0.3, 0.7], nu=2.5)], ids=repr)
+def test_near_duplicates_among_rows_far_apart(kernel):
+    rng = np.random.default_rng(0)
+    X = np.repeat(1e7 * rng.standard_normal((40, 2)), 2, axis=0) + 0.01 * rng.standard_normal((80, 2))
+    K = Gram(kernel, X, device="cuda")
+    close(K.dense(), Gram(kernel, X).dense(), 1e-15)
+    close(K @ np.ones(80), Gram(kernel, X) @ np.ones(80), 1e-8)  # centred, then differences
+
+
 def test_rows_that_torch_does_not_take_as_they_are():
     X = np.linspace(0.0, 1.0, 30)[:, None]
     backwards, fixed = X[:, ::-1], X.copy()

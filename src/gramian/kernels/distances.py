@@ -203,11 +203,10 @@ def rows_for_distances(
         if loss <= LOSS["smooth" if smooth else "rough"][name]:
             centre = np.mean(Y, axis=0) if isinstance(Y, np.ndarray) and Y.dtype == np.float64 else None
             return _expanded(left, right, weight, work, X.dtype, loss, centre)
-    if not isinstance(X, np.ndarray):
-        return Differences(left, X.dtype), Differences(right, X.dtype)
     # Neither a centre that a few far rows have moved nor a division may round rows that are close to each other.
     mantissa, exponent = np.frexp(scale)
-    left, right = (np.ldexp(side.astype(np.float64, copy=False), -exponent) for side in (X, Y))
+    unit = points.asarray(np.ldexp(1.0, -exponent), X, xp.float64)
+    left, right = (xp.astype(side, xp.float64, copy=False) * unit for side in (X, Y))
     return Differences(left, X.dtype, 1.0 / mantissa), Differences(right, X.dtype, 1.0 / mantissa)
 
 

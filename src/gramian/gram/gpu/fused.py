@@ -19,7 +19,7 @@ from gramian.gram.gpu.cuda import current
 from gramian.gram.gpu.triton_loop import COLUMNS, ROWS, WHOLE, Side, source, symmetric_source
 from gramian.gram.gpu.triton_source import LOG2_E, Pair, expression
 from gramian.kernels import Kernel
-from gramian.kernels.distances import EPS, LOSS
+from gramian.kernels.distances import EPS, LOSS, Differences
 from gramian.kernels.points import Points, same_pairs
 
 EDGE = 256
@@ -143,13 +143,24 @@ def _splits(pair: Pair) -> bool:
     """Whether a matrix product of split rows is accurate enough for the kernels of a pair."""
     if pair.kind != "distance":
         return pair.kind == "inner"
-    spread = max(float((side.coordinates**2).sum(dim=1).max()) for side in (pair.left, pair.right))
+    spread = max(float((side**2).sum(dim=1).max()) for side in _coordinates(pair))
     return pair.smooth and EPS["float32"] * spread * pair.stretch <= LOSS["smooth"]["float32"]
+
+
+def _coordinates(pair: Pair) -> tuple[torch.Tensor, torch.Tensor]:
+    """The rows of both sides, in lengthscales; those whose differences are taken, from one centre."""
+    if pair.kind == "inner":
+        return pair.left, pair.right
+    left, right = pair.left.coordinates, pair.right.coordinates
+    if not isinstance(pair.left, Differences):
+        return left, right
+    centre, factor = right.mean(dim=0), torch.as_tensor(pair.left.factor, device=left.device)
+    return (left - centre) * factor, (right - centre) * factor
 
 
 def _layout(pair: Pair, n: int, m: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor, int]:
     """Both sides as the generated loop reads them, padded by zeros to n and m rows, and their depth."""
-    left, right = (side if pair.kind == "inner" else side.coordinates for side in (pair.left, pair.right))
+    left, right = _coordinates(pair)
     if not pair.split:
         return _beside(left.T, n, dtype), _beside(right.T, m, dtype), int(left.shape[1])
     distance = pair.kind == "distance"
