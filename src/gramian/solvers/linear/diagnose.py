@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
-from scipy.sparse.linalg import LinearOperator, eigsh
 
 from gramian.gram import Gram, SymmetricGram
 from gramian.resources import spans
+from gramian.solvers.spectral.eigen import lowest
 
 SAME = 1e-12
 """Squared distance in feature space, relative to k(x, x), below which two rows coincide."""
@@ -27,12 +25,7 @@ def smallest_eigenvalue(gram: Gram, dense_rows: int = DENSE_ROWS) -> float:
     n = gram.shape[0]
     if n <= dense_rows:
         return float(scipy.linalg.eigvalsh(gram.rows(slice(None)).astype(np.float64), subset_by_index=[0, 0])[0])
-    K = SymmetricGram(gram, gram.memory, np.float64)
-    how: Any = {"which": "LA", "tol": 1e-3, "v0": np.random.default_rng(0).standard_normal(n)}
-    top = float(eigsh(LinearOperator((n, n), lambda v: K @ v), 1, **how, return_eigenvectors=False)[0])
-    # Eigenvalues cluster at zero. The largest of λI - K, with λ the largest of K, belongs to the smallest of K.
-    shifted = LinearOperator((n, n), lambda v: top * v - K @ v)
-    return top - float(eigsh(shifted, 1, **how, return_eigenvectors=False)[0])
+    return lowest(SymmetricGram(gram, gram.memory, np.float64))
 
 
 def coinciding_rows(gram: Gram) -> list[tuple[int, int]]:
