@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from gramian.numerals import written
+from gramian.numerals import counted, written
 
 
 @pytest.mark.parametrize(
@@ -34,3 +34,8 @@ def test_numbers_are_rounded_as_their_spread_demands(value, spread, expected):
 def test_digits_that_are_asked_for():
     assert written(123_456.0, digits=4) == "123,500"
     assert written(9.9999, digits=3) == "10.0"
+
+
+def test_counted():
+    assert [counted(n, "row") for n in (0, 1, 2000)] == ["0 rows", "1 row", "2,000 rows"]
+    assert counted(2, "category", "categories") == "2 categories"

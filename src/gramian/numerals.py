@@ -39,6 +39,11 @@ def listed(items: Iterable[object], most: int, separator: str = ", ") -> str:
     return separator.join(texts[:most]) + more
 
 
+def counted(count: int, one: str, many: str = "") -> str:
+    """Return a number with its noun, whose plural ends in s unless it is given: 1 row, 2,000 rows."""
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
+
+
 def _leading(value: float) -> int:
     """The decimal exponent of a number rounded to two digits: 2 for 116, -1 for 0.93, 1 for 9.96."""
     return int(f"{value:.1e}".partition("e")[2]) if value else 0

@@ -15,7 +15,7 @@ from typing import Any
 from gramian.cli.screen import Screen
 from gramian.cli.shared import add_options, blocks_of, check_free, is_spread, named_columns
 from gramian.cli.warmup import compile_for_search
-from gramian.numerals import written
+from gramian.numerals import counted, written
 from gramian.progress import Clock
 
 HELP = "tune a model on a table and save it"
@@ -134,10 +134,10 @@ def _on_a_table(options: Any, settings: dict[str, Any], began: float, screen: Sc
     task = _task(options, y)
     settings = settings | _judged(options, task) | {"columns": _words(options, X.column_names)}
     model = _estimator(task, settings)
-    columns = f"{X.num_columns} column{'s' * (X.num_columns != 1)}"
+    columns = counted(X.num_columns, "column")
     screen.say(f"{options.data}: {X.num_rows:,} rows, {columns}; {options.target} is a {task} target")
     if lost := table.num_rows - X.num_rows:
-        screen.say(f"{lost:,} row{'s' * (lost != 1)} without a target left out")
+        screen.say(f"{counted(lost, 'row')} without a target left out")
     with screen.search() as watch:
         fit_by_clock(model, X, y, _clock(options.time_limit, began), watch, **beside)
     types = {name: str(kind) for name, kind in zip(table.column_names, table.schema.types, strict=True)}

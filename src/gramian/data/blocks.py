@@ -16,6 +16,7 @@ from gramian.data.checkpoint import Checkpoint
 from gramian.data.loaders import Mapped, Opened, is_dask, opened
 from gramian.data.passes import Executor, Item, Need, Part, Passes, ThreadExecutor
 from gramian.data.tensors import with_tensors
+from gramian.numerals import counted
 
 if TYPE_CHECKING:
     from gramian.data.predictions import Results
@@ -150,9 +151,7 @@ class Blocks:
         return int(next(iter(self)).X.shape[1]) if width is None else width
 
     def __repr__(self) -> str:
-        blocks, columns = (
-            f"{n} {what}{'s' * (n != 1)}" for n, what in ((len(self.items), "block"), (self.n_columns, "column"))
-        )
+        blocks, columns = counted(len(self.items), "block"), counted(self.n_columns, "column")
         return f"Blocks({blocks}, {self.n_rows} rows, {columns})"
 
     def __iter__(self) -> Iterator[Part]:

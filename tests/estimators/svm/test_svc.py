@@ -218,7 +218,7 @@ def test_hard_margin():
     np.testing.assert_allclose(machine.coef_, soft.coef_, atol=1e-8)
     assert "violator" not in machine.kinds_
     assert machine.certificate_.gap <= 1e-3
-    with pytest.raises(ValueError, match=r"classes 1 and 2 cannot be separated.*rows in conflict are \[\d+"):
+    with pytest.raises(ValueError, match=r"classes 1 and 2 cannot be separated.*rows in conflict are \d+"):
         SVC(C=np.inf, kernel="linear").fit(X[50:], y[50:])
     with pytest.raises(ValueError, match="rows in conflict are"):
         SVC(C=np.inf).fit([[0.0], [1.0], [1.0], [2.0]], [0, 0, 1, 1])

@@ -11,7 +11,7 @@ from typing import Any
 from gramian.certificates import Certificate
 from gramian.estimators.auto.encoders import Dropped, NumberColumn
 from gramian.estimators.auto.leaderboard import Leaderboard, Trial
-from gramian.numerals import listed, written
+from gramian.numerals import counted, listed, written
 
 KINDS = {
     "gp": ("Gaussian process", "Gaussian processes"),
@@ -91,12 +91,12 @@ def verdict(board: Leaderboard, best: Trial) -> str:
 def _tried(board: Leaderboard) -> str:
     """What was tried, how long that took, and how it was judged."""
     counts = Counter(t.machine for t in board if t.machine in KINDS)
-    kinds = _listed(_counted(counts[machine], *KINDS[machine]) for machine in KINDS if counts[machine])
+    kinds = _listed(counted(counts[machine], *KINDS[machine]) for machine in KINDS if counts[machine])
     failed = sum(not t.ok for t in board)
-    tried = _counted(counts.total(), "model was", "models were")
+    tried = counted(counts.total(), "model was", "models were")
     text = f"{tried} tried in {written(board.seconds, digits=2)} seconds: {kinds}."
     if failed:
-        text += f" {_counted(failed, 'of them failed', 'of them failed')}; the leaderboard says why."
+        text += f" {counted(failed, 'of them failed', 'of them failed')}; the leaderboard says why."
     return f"{text} They were judged by {board.metric_name} on rows that they had not seen; {board.better} is better."
 
 
@@ -133,8 +133,8 @@ def _columns(columns: Iterable[Any]) -> str:
     parts = []
     for kind, (one, many) in COLUMNS.items():
         own = [c for c in used if getattr(c, "kind", type(c).__name__) == kind]
-        parts += [f"{_counted(len(own), one, many)} ({_named(own)})"] if own else []
-    text = f"It uses {len(used)} of {_counted(len(columns), 'column', 'columns')}: {_listed(parts)}."
+        parts += [f"{counted(len(own), one, many)} ({_named(own)})"] if own else []
+    text = f"It uses {len(used)} of {counted(len(columns), 'column', 'columns')}: {_listed(parts)}."
     gaps = [c for c in used if isinstance(c, NumberColumn) and c.gaps]
     if gaps:
         text += f" Gaps in {_named(gaps)} are filled with the median and marked."
@@ -165,10 +165,6 @@ def _certified(certificate: Certificate) -> str:
 
 def _named(columns: Iterable[Any]) -> str:
     return listed((c.name for c in columns), NAMED)
-
-
-def _counted(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
 
 
 def _listed(parts: Iterable[str]) -> str:

@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval
 from gramian.docstrings import documented
 from gramian.estimators.svm.classifier import EVERYBODY, Classes, Classifier, Machines, Members, Pairs, PairSVM
 from gramian.estimators.svm.expansion import Vector
+from gramian.numerals import listed
 from gramian.solvers.svm import tasks as svm_tasks
 from gramian.solvers.svm.dense import Batch
 from gramian.solvers.svm.tasks import Start, Task
@@ -112,11 +113,10 @@ class SVC(Classifier):
         # The rows whose convex combinations are the common point of the two hulls, by descending weight.
         heavy = np.argsort(-np.abs(machine.beta), kind="stable")
         heavy = pairs.of(machine.classes, pairs.training.kept)[heavy[np.abs(machine.beta[heavy]) > 1e-6]]
-        more = f" and {heavy.size - SHOWN} more" if heavy.size > SHOWN else ""
         bias = "" if self.fit_intercept else " without a bias"
         return (
             f"classes {a!r} and {b!r} cannot be separated by this kernel{bias}, so C=inf has no solution; the rows in "
-            f"conflict are {heavy[:SHOWN].tolist()}{more}. Use a finite C, or a kernel that tells them apart."
+            f"conflict are {listed(heavy, SHOWN)}. Use a finite C, or a kernel that tells them apart."
         )
 
 

@@ -7,6 +7,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from gramian.gram import Gram, SymmetricGram
+from gramian.numerals import listed
 from gramian.resources import spans
 from gramian.solvers.spectral.eigen import lowest
 
@@ -51,9 +52,8 @@ def diagnosis(gram: Gram, rows: NDArray[np.intp] | None = None) -> str:
     pairs = coinciding_rows(gram)
     if pairs:
         names = np.arange(gram.shape[0]) if rows is None else rows
-        shown = ", ".join(f"{names[i]} and {names[j]}" for i, j in pairs[:SHOWN])
-        more = f", and {len(pairs) - SHOWN} more" if len(pairs) > SHOWN else ""
-        return f"K is singular: rows coincide ({shown}{more}), smallest eigenvalue {value:.1e}"
+        shown = listed((f"{names[i]} and {names[j]}" for i, j in pairs), SHOWN)
+        return f"K is singular: rows coincide ({shown}), smallest eigenvalue {value:.1e}"
     return (
         f"K is numerically singular (smallest eigenvalue {value:.1e}, diagonal {scale:.3g}), though no two rows "
         "coincide: the kernel is too smooth, or of too low a rank, for that many rows"
