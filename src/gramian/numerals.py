@@ -1,7 +1,8 @@
-"""Formatting of numbers, long texts and long lists for people: 116,000 ± 2,500; a, b and 3 more."""
+"""Numbers, long texts, lists and near misses as people read them: 116,000 ± 2,500; a, b and 3 more."""
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Iterable
 
@@ -37,6 +38,13 @@ def listed(items: Iterable[object], most: int, separator: str = ", ") -> str:
     texts = list(map(str, items))
     more = f" and {len(texts) - most:,} more" if len(texts) > most else ""
     return separator.join(texts[:most]) + more
+
+
+def nearest(name: str, names: Iterable[object]) -> str:
+    """Return the end of an error message that helps with a misspelt name."""
+    known = list(map(str, names))
+    close = [n for n in known if n.lower() == str(name).lower()] or difflib.get_close_matches(str(name), known, n=1)
+    return f"did you mean {close[0]!r}?" if close else f"the known ones are {', '.join(sorted(known))}."
 
 
 def counted(count: int, one: str, many: str = "") -> str:

@@ -62,7 +62,7 @@ def check_free(path: Path, force: bool) -> None:
 
 def named_columns(given: Sequence[str], names: Sequence[str], option: str) -> list[str]:
     """Return the columns that an option names, one at a time or separated by commas."""
-    from gramian.kernels.deserialize import nearest
+    from gramian.numerals import nearest
 
     found = [name for text in given for name in ([text] if text in names else text.split(","))]
     for name in found:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gramian.data.cells import MISSING, has_decimal_commas
 from gramian.data.passes import CHUNK
-from gramian.kernels.deserialize import nearest
+from gramian.numerals import nearest
 from gramian.resources import spans
 
 try:

@@ -18,8 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.data.passes import CHUNK, Need, Part
-from gramian.kernels.deserialize import nearest
-from gramian.numerals import listed
+from gramian.numerals import listed, nearest
 from gramian.resources import spans
 
 SHOWN = 30

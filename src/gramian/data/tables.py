@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gramian.data.cells import day, has_decimal_commas, is_missing, may_be_numbers, number
 from gramian.data.formats import FORMATS, Source, TableError, as_table_error, ending_of, pyarrow
-from gramian.kernels.deserialize import nearest
+from gramian.numerals import nearest
 
 
 def open_table(path: str | os.PathLike[str]) -> Source:

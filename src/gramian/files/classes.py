@@ -11,7 +11,7 @@ from typing import Any
 import gramian
 from gramian import losses
 from gramian.files.folder import ModelFileError
-from gramian.kernels.deserialize import nearest
+from gramian.numerals import nearest
 
 _PUBLIC = {place: [name for name in names if name[0].isupper()] for place, names in gramian._PLACES.items()}
 _PRIVATE = {

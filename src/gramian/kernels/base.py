@@ -15,6 +15,7 @@ from gramian.kernels.points import Array, Points, check_out, full, namespace, pu
 from gramian.kernels.serialize import expression, plain
 from gramian.kernels.spectral import SpectralMeasure
 from gramian.kernels.tunable import Tunable
+from gramian.numerals import nearest
 
 if TYPE_CHECKING:
     from gramian.kernels.linear_map import Metric
@@ -68,7 +69,7 @@ def _with_hints(cls: Any, init: Callable[..., None]) -> Callable[..., None]:
     @wraps(init)
     def checked(self: Any, *args: Any, **kwargs: Any) -> None:
         for name in kwargs.keys() - cls.__dataclass_fields__.keys():
-            hint = cls._elsewhere.get(name) or _package().deserialize.nearest(name, cls.__dataclass_fields__)
+            hint = cls._elsewhere.get(name) or nearest(name, cls.__dataclass_fields__)
             raise TypeError(f"{cls.__name__} has no parameter {name!r}; {hint}")
         init(self, *args, **kwargs)
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import MISSING, fields
 from typing import Any
 
 from gramian.kernels.base import Kernel
 from gramian.kernels.maps import Columns
+from gramian.numerals import nearest
 
 _NUMBERS = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
 
@@ -15,13 +15,6 @@ _NUMBERS = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
 def known_kernels() -> dict[str, type[Kernel]]:
     """Return the kernel classes that an expression or a file may name."""
     return {name: cls for name, cls in Kernel.registry.items() if "__dataclass_fields__" in cls.__dict__}
-
-
-def nearest(name: str, names: Any) -> str:
-    """Return the end of an error message that helps with a misspelt name."""
-    names = list(names)
-    close = [n for n in names if n.lower() == str(name).lower()] or difflib.get_close_matches(str(name), names, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"the known ones are {', '.join(sorted(names))}."
 
 
 def from_dict(data: Any) -> Kernel:

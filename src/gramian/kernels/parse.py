@@ -9,9 +9,10 @@ from numbers import Real
 from typing import Any
 
 from gramian.kernels.base import Kernel
-from gramian.kernels.deserialize import known_kernels, nearest
+from gramian.kernels.deserialize import known_kernels
 from gramian.kernels.maps import Columns
 from gramian.kernels.pointwise import exp, polynomial
+from gramian.numerals import nearest
 
 MAX_LENGTH = 10_000
 """Limit on the characters of an expression."""

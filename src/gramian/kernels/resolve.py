@@ -15,7 +15,7 @@ from gramian.kernels.adapted import Adapted, remembering
 from gramian.kernels.algebra import Constant, White
 from gramian.kernels.base import Kernel
 from gramian.kernels.conditional import refuse_conditional
-from gramian.kernels.deserialize import known_kernels, nearest
+from gramian.kernels.deserialize import known_kernels
 from gramian.kernels.dot import Linear, Polynomial, Sigmoid
 from gramian.kernels.histograms import AdditiveChi2, Chi2
 from gramian.kernels.objects import Callable, Precomputed
@@ -24,6 +24,7 @@ from gramian.kernels.power_distance import Laplace
 from gramian.kernels.radial import RBF, Matern, Periodic, RationalQuadratic
 from gramian.kernels.sobolev import Sobolev
 from gramian.kernels.tunable import Bounds
+from gramian.numerals import nearest
 from gramian.resources import spans
 
 SKLEARN = "sklearn.gaussian_process.kernels"

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.kernels.deserialize import nearest
+from gramian.numerals import nearest
 
 Array = NDArray[np.float64]
 

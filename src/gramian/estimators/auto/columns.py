@@ -47,8 +47,7 @@ from gramian.estimators.auto.encoders import (
 )
 from gramian.estimators.auto.row_hashes import Folds
 from gramian.estimators.auto.tables import Column, check_finite, declared
-from gramian.kernels.deserialize import nearest
-from gramian.numerals import listed
+from gramian.numerals import listed, nearest
 from gramian.warning import warn
 
 Array = NDArray[np.float64]
