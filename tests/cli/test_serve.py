@@ -91,6 +91,7 @@ WRONG = {
     "a number": ("3", 400, "send a row as a JSON object"),
     "no rows": ("[]", 400, "send a row as a JSON object"),
     "an unknown column": ('{"a": 1, "b": 2, "c": 3}', 400, "'c' that the model does not know"),
+    "several values in one": ('{"a": 1, "b": [2, 3]}', 400, "row 0 holds several values in 'b'; send a number"),
     "a column that is not there": ('{"a": 1}', 400, "lacks column 'b'"),
     "too few values": ("[[1]]", 400, "row 0 has 1 values"),
     "text": ('{"a": 1, "b": "x"}', 400, "takes only numbers"),
@@ -121,8 +122,10 @@ def test_a_length_that_lies_a_slow_client_and_other_paths(service):
     with socket.create_connection(("127.0.0.1", service.port)) as slow:
         slow.sendall(b"POST /predict HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
         assert b"408" in slow.recv(1000)
-    assert service.ask("/nothing")[0] == 404
-    assert service.ask("/predict")[0] == 405
+    for path, code in {"/nothing": 404, "/predict": 405}.items():
+        found, answer = service.ask(path)
+        assert found == code
+        assert "POST /predict" in answer["error"]
 
 
 def test_many_at_once(service, classes):

@@ -21,9 +21,17 @@ from starlette.routing import Route
 
 from gramian.cli.predict import check_options, predictions
 from gramian.cli.shared import inputs_of
+from gramian.numerals import listed
 
 WAYS = {"rows", "proba", "interval"}
 """Keys of a request with options."""
+LISTED = 20
+"""Columns that an error names."""
+HELP = {
+    404: "there is nothing here; there are POST /predict, GET /schema and GET /health.",
+    405: "this takes another method: POST /predict, GET /schema or GET /health.",
+}
+"""What to do instead, by status."""
 
 
 @dataclass(frozen=True)
@@ -98,17 +106,20 @@ class Service:
     def _table(self, rows: list[Any]) -> Any:
         """Rows as a table of the model's columns; null stands for a missing value."""
         names = self.columns
+        known = listed(names, LISTED)
         for i, row in enumerate(rows):
             if isinstance(row, list):
                 if len(row) != len(names):
-                    raise ValueError(f"row {i} has {len(row)} values, but the model takes {len(names)}: {names}.")
+                    raise ValueError(f"row {i} has {len(row)} values, but the model takes {len(names)}: {known}.")
                 rows[i] = row = dict(zip(names, row, strict=True))
             if not isinstance(row, dict):
                 raise ValueError(f"row {i} is {type(row).__name__}; send an object with a value for each column.")
             if unknown := sorted(set(row) - set(names)):
-                raise ValueError(f"row {i} has a column {unknown[0]!r} that the model does not know; it takes {names}.")
+                raise ValueError(f"row {i} has a column {unknown[0]!r} that the model does not know; it takes {known}.")
             if missing := [name for name in self.used if name not in row]:
                 raise ValueError(f"row {i} lacks column {missing[0]!r}; send null where its value is not known.")
+            if nested := [name for name, value in row.items() if isinstance(value, dict | list)]:
+                raise ValueError(f"row {i} holds several values in {nested[0]!r}; send a number, a text or null.")
         return pyarrow.table({name: _column(name, [row.get(name) for row in rows]) for name in names})
 
 
@@ -156,7 +167,7 @@ def application(service: Service) -> Starlette:
 
     async def failed(request: Request, error: Exception) -> JSONResponse:
         code = getattr(error, "status_code", 500)
-        message = getattr(error, "detail", f"unexpected {type(error).__name__}")
+        message = HELP.get(code) or getattr(error, "detail", f"unexpected {type(error).__name__}")
         return JSONResponse({"error": message}, status_code=code)
 
     routes = [
