@@ -35,7 +35,8 @@ def page(tmp_path_factory):
 def searched(tmp_path_factory):
     rng = np.random.default_rng(0)
     X = pd.DataFrame(rng.standard_normal((160, 6)), columns=[f"measurement {j}" for j in range(6)])
-    y = 1e5 * (3 + np.sin(X.iloc[:, 0]) + 0.1 * rng.standard_normal(160))
+    X["remark"] = rng.choice([letter * 40 for letter in "abc"], 160)
+    y = 1e5 * (3 + np.sin(X.iloc[:, 0]) + (X["remark"] > "b") + 0.1 * rng.standard_normal(160))
     model = gramian.AutoKernelRegressor(time_limit=None, machines=["ridge"], cv=2, random_state=0)
     path = tmp_path_factory.mktemp("page") / "searched.html"
     return gramian.report(model.fit(X[:100], y[:100]), X[100:], y[100:], path)

@@ -3,6 +3,7 @@
 import builtins
 import re
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,8 @@ from sklearn.preprocessing import StandardScaler
 
 import gramian
 from gramian.kernels import RBF, Spectrum
+from gramian.reports.page import _pace
+from gramian.reports.subject import Subject
 
 
 class Reader(HTMLParser):
@@ -281,3 +284,12 @@ def test_the_certificate_is_computed_again_from_the_rows_of_the_fit(write):
     assert not any("Computed again" in text for text in write(model, X[:30], y[:30]).texts)
     model.dual_coef_ = 2.0 * model.dual_coef_
     assert any("infeasible" in text for text in write(model, X, y).texts)
+
+
+def test_the_pace_is_that_of_the_whole_model():
+    """With its columns read and its forests asked, and not of the machine inside alone."""
+    asked = []
+    subject = Subject(SimpleNamespace(predict=asked.append), SimpleNamespace(), [], X)
+    assert _pace(subject) >= 0.0
+    np.testing.assert_array_equal(asked[0], X)
+    assert _pace(Subject(SimpleNamespace(predict=asked.append), SimpleNamespace(), [])) is None

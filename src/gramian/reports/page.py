@@ -181,11 +181,11 @@ def _promised(model: Any, score: Score | None) -> list[tuple[str, str, str]]:
 
 def _pace(subject: Subject) -> float | None:
     """Seconds to predict a row; None without rows."""
-    act = getattr(subject.machine, "predict", None) or getattr(subject.machine, "transform", None)
+    act = getattr(subject.model, "predict", None) or getattr(subject.model, "transform", None)
     if subject.X is None or act is None:
         return None
-    some = sampled(_num_samples(subject.rows), 500)
-    rows = _safe_indexing(subject.rows, some)
+    some = sampled(_num_samples(subject.X), 500)
+    rows = _safe_indexing(subject.X, some)
     start = time.perf_counter()
     with unnamed():
         act(rows)

@@ -47,7 +47,9 @@ def worst_rows(subject: Subject, found: Evaluation | None, inputs: Sensitivity |
         row = int(found.rows[i])
         label = str(row + 1) if labels is None or callable(labels) else str(labels[row])
         cells = (_cell(column(table, int(j))[row] if not hasattr(table, "iloc") else table.iloc[row, j]) for j in shown)
-        numbers = (written(float(v), digits=4) for v in (found.truth[i], found.predicted[i], error[i]))
+        numbers = (
+            written(float(v), digits=4).replace("-", "−") for v in (found.truth[i], found.predicted[i], error[i])
+        )
         lines.append((label, *cells, *numbers))
     names = [] if inputs is None else [inputs.names[j] for j in shown]
     counted = "rows are counted from 1" if labels is None or callable(labels) else "rows by their index"
