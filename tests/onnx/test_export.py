@@ -28,7 +28,7 @@ from gramian import (
 from gramian import kernels as gk
 from gramian.cli import main
 from gramian.estimators.auto.average import Member
-from gramian.estimators.auto.forest import Forest, LevelCodes, Trees, joined
+from gramian.estimators.auto.forest import FewLevels, Forest, LevelCodes, Trees, joined
 from gramian.estimators.auto.row_hashes import Folds
 from gramian.estimators.auto.scaling import fit_scaling
 from gramian.estimators.auto.tables import array_columns
@@ -279,7 +279,7 @@ def test_forests(tmp_path):
     """Questions about numbers and about codes of levels, a tree of one leaf, two outputs, two folds."""
     rng = np.random.default_rng(0)
     means = np.sort(rng.standard_normal(9))
-    levels = (LevelCodes(1, means, rng.permutation(9).astype(np.int32)),)
+    levels = (LevelCodes(1, means, rng.permutation(9).astype(np.int32)), FewLevels(2, 3))
     sets = np.packbits(np.arange(256)[None] % np.array([[2], [3], [300]]) == 1, axis=1)
     sets[2] = 0  # a set without a code
     ask = Trees(*(np.array(each) for each in ([2, 0, -1, 0, -1, -1, -1], [0.3, 0, 1.0, 2, 2.0, 3.0, 4.0])), *[None] * 3)
@@ -290,13 +290,15 @@ def test_forests(tmp_path):
         roots=np.zeros(1, np.int32),
     )
     leaf = Trees(np.array([-1], np.int32), np.array([7.0]), np.zeros((1, 2), np.int32), sets[:0], np.zeros(1, np.int32))
-    trees = joined([ask, leaf, ask, ask], 1)
+    few = ask._replace(columns=np.where(np.arange(7) == 3, 1, ask.columns), thresholds=ask.thresholds.copy())
+    few.thresholds[3] = 1
+    trees = joined([ask, leaf, few, ask], 2)
     constants, deviation = np.array([[1.0, 2.0], [3.0, 5.0]]), np.array([2.0, 0.5])
     folds = Folds(np.zeros(0, dtype=np.int64), 2)
     forest = Forest(None, levels, *trees, np.array([0, 2, 4]), constants, deviation, folds)
-    Z = np.column_stack([rng.standard_normal(40), rng.choice(means, 40)])
+    Z = np.column_stack([rng.standard_normal(40), rng.choice(means, 40), np.eye(3)[rng.integers(0, 3, 40)]])
     g = Graph()
-    value = predictions(g, forest, g.input("X", np.float64, 2))
+    value = predictions(g, forest, g.input("X", np.float64, 5))
     (tmp_path / "forest.onnx").write_bytes(g.model({"out": Output(value, 2)}, {}).SerializeToString())
     np.testing.assert_allclose(answers(tmp_path / "forest.onnx", Z)["out"], forest.transform(Z), rtol=1e-14)
 

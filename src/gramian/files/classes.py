@@ -33,7 +33,7 @@ _MIXTURE = {"families": ["Bernoulli", "Gaussian", "Poisson"]}
 _AUTO = {
     "average": ["Member"],
     "columns": ["Encoding"],
-    "forest": ["Forest", "LevelCodes"],
+    "forest": ["FewLevels", "Forest", "LevelCodes"],
     "row_hashes": ["Folds"],
     "encoders": ["Category", "Dropped", "LevelMeans", "NumberColumn", "Text"],
     "scaling": ["Normal", "Robust", "Standard"],

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from gramian.estimators.auto.forest import Forest, LevelCodes
+from gramian.estimators.auto.forest import FewLevels, Forest, LevelCodes
 
 if TYPE_CHECKING:
     from gramian.onnx.graph import Graph
@@ -35,8 +35,11 @@ def predictions(g: Graph, forest: Forest, z: str) -> str:
     return g("Add", total, forest.constants.mean(axis=0) / forest.deviation)
 
 
-def _code(g: Graph, levels: LevelCodes, z: str) -> str:
-    """The code of the level whose mean is in a column: z (n, d) → (n, 1)."""
+def _code(g: Graph, levels: LevelCodes | FewLevels, z: str) -> str:
+    """The code of the level whose mean is in a column, or which has a column of its own: z (n, d) → (n, 1)."""
+    if isinstance(levels, FewLevels):
+        columns = g("Gather", z, levels.place + np.arange(levels.width), axis=1)
+        return g("Cast", g("ArgMax", columns, axis=1, keepdims=1), to=DOUBLE)
     mean = g("Gather", z, np.array([levels.place]), axis=1)
     below = g("ReduceSum", g("Cast", g("Less", levels.means[None], mean), to=DOUBLE), np.array([1]), keepdims=1)
     place = g("Cast", g("Min", below, np.array(levels.means.size - 1.0)), to=7)

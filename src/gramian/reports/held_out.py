@@ -159,10 +159,10 @@ def _by_fold_of_forest(model: Any, X: Any, y: Any) -> list[Held]:
     forest = forest_of(model)
     if forest is None:
         return [(model, X, y)]
-    held, folds = [], forest.folds(model._encoded(X))
+    held, folds = [], forest.folds.of_training_rows(model._encoded(X))
     for fold in np.unique(folds[folds >= 0]).tolist():
         (rows,) = np.nonzero(folds == fold)
-        asked, only = copy(model), OneFold(forest.folds.known, forest.folds.count, fold)
+        asked, only = copy(model), OneFold(forest.folds.known, forest.folds.count, fold=fold)
         asked.scaling_ = _asking(model.scaling_, only)
         asked.others_ = tuple(replace(member, scaling=_asking(member.scaling, only)) for member in model.others_)
         held.append((asked, *(_safe_indexing(part, rows) for part in (X, y))))

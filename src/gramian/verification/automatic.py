@@ -33,9 +33,14 @@ def _parts(model: Any, Z: Array, weights: Any, squares: Any, others: Any) -> lis
     inside = [(model.machine_, model.best_, model.scaling_)]
     inside += [(m.machine, m.model, m.scaling) for m in getattr(model, "others_", ())]
     return [
-        (best, np.asarray(scaling.transform(Z)), squares if machine in LEAST_SQUARES else others, weights)
+        (best, _as_fitted(scaling, Z), squares if machine in LEAST_SQUARES else others, weights)
         for machine, best, scaling in inside
     ]
+
+
+def _as_fitted(scaling: Any, Z: Array) -> Array:
+    """The rows as a model was fitted to them: a forest predicts each training row by trees that do not know it."""
+    return np.asarray(getattr(scaling, "of_training_rows", scaling.transform)(Z))
 
 
 def numbers(model: Any, X: Any, y: Any, weights: Any) -> list[Part]:

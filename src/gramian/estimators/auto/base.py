@@ -234,7 +234,7 @@ class AutoKernel(Nested, BaseEstimator):
         # Means of targets would tell splits that are not random, such as those by time, of rows held out.
         by_means = given.groups is None and isinstance(cv, Integral)
         read = partial(self._read, table, words, by_means)
-        encoding, Z, scalings, scaled = read(response)
+        encoding, Z, scaled = read(response)
         resources = self._resources(Z, response, clock)
         kernel = None if self.kernel is None else resolve(self.kernel, Z)
         asked = splits_asked_for(cv, response.codes, n, given.groups, resources.seed)
@@ -242,7 +242,7 @@ class AutoKernel(Nested, BaseEstimator):
         if not given.sampled:
             rescaled = self._rescaled(response, partial(cheap_score, scaled["standard"], steps[0], resources))
             if rescaled is not response and encoding.places(LevelMeans):
-                encoding, Z, scalings, scaled = read(rescaled)
+                encoding, Z, scaled = read(rescaled)
             response = rescaled
         del table, read
         classes, limit = isinstance(response, Classes), math.inf if self.time_limit is None else self.time_limit
@@ -254,16 +254,16 @@ class AutoKernel(Nested, BaseEstimator):
         usable = by_means and kernel is None and not given.sampled and "gp" in machines
         if usable and (levels or (LINEAR in machines and (classes or planner.typical.way == "nystroem"))):
             self._seen(silent, clock, Leaderboard((), response.scorer.name), "a forest on all rows")
-            scaling = scalings["standard"] if levels else None
+            scaling = scaled["standard"].scaling if levels else None
             forest, grown = grow_forest(scaling, encoding, Z, response, self.time_limit, resources)
             if forest is not None:
-                scalings[FOREST], scaled[FOREST] = forest, ScaledRows(Z, forest)
+                scaled[FOREST] = ScaledRows(Z, forest, forest.of_training_rows(Z))
         with progress(self.verbose, type(self).__name__) as tick:
             search = Search(response, scaled, machines, resources, planner, partial(self._seen, tick, clock), grown)
             count = response.targets.shape[1] if classes else 0
             many = None if asked is not None else larger(response, n, cv, resources.seed, resources.memory, self._sizes)
-            more = response.targets.shape[1] if FOREST in scalings and levels else 0
-            ranked = search.run(candidates(encoding, n, machines, kernel, count, tuple(scalings), more), steps, many)
+            more = response.targets.shape[1] if FOREST in scaled and levels else 0
+            ranked = search.run(candidates(encoding, n, machines, kernel, count, tuple(scaled), more), steps, many)
         # A linear model wins where it is the best, not where those before it are too slow.
         able = [f for f in ranked if planner.affordable(f.candidate.machine) and f.candidate != BASELINE]
         best = ranked[0] if ranked[0].candidate == BASELINE else next(iter(able), ranked[0])
@@ -274,20 +274,20 @@ class AutoKernel(Nested, BaseEstimator):
         winners = []
         for found in offered[: 1 if alone else OFFERED]:
             source = search.source_of(found)
-            rows = (encoding, scalings[found.candidate.scaling], Z)
-            winners.append(Winner(found, source, response, *rows, resources, planner, source.kernels[0]))
+            rows = scaled[found.candidate.scaling]
+            winners.append(Winner(found, source, response, encoding, rows, resources, planner, source.kernels[0]))
         return search, chosen(search, winners, planner)
 
     def _read(self, table: list[Column], words: dict[str, str], means: bool, response: Response) -> Any:
-        """The encoding of a table, its rows as numbers, every scaling worth a trial, and the rows by each."""
+        """The encoding of a table, its rows as numbers, and these by every scaling worth a trial."""
         options: Any = {"named": hasattr(self, "feature_names_in_"), "means": means, "weights": response.weights}
         encoding = encode(table, words, response.targets, **options)
         if encoding.width == 0:
             why = listed((f"{column.name}: {column}" for column in encoding.columns), NAMED, "; ")
             raise ValueError(f"X has no usable column: {why}.")
         Z = encoding.transform(table)
-        scalings = {name: fit_scaling(name, Z, encoding.scalable) for name in scalings_for(Z, encoding.scalable)}
-        return encoding, Z, scalings, {name: ScaledRows(Z, scaling) for name, scaling in scalings.items()}
+        names = scalings_for(Z, encoding.scalable)
+        return encoding, Z, {name: ScaledRows(Z, fit_scaling(name, Z, encoding.scalable)) for name in names}
 
     def _resources(self, Z: Array, response: Response, clock: Clock) -> Resources:
         seed = int(random_of(self.random_state).randint(2**31 - 1))
@@ -325,12 +325,12 @@ class AutoKernel(Nested, BaseEstimator):
         self.best_, self.machine_, self.refit_ = last.model, last.machine, note + search.unfinished
         self.weights_, self.others_ = team.weights, team.others(lasts)
         self._centre, self._scale = response.centre, response.scale
-        self._row_hashes = row_hashes(first.rows)
+        self._row_hashes = row_hashes(first.scaled.Z)
         certificates = [done.model.certificate_ for done in lasts]
         self.certificate_ = next((c for c in certificates if not c.converged), certificates[0])
         outputs, rows, _ = team.outputs(lasts)
         predicted = self._calibrate(response, np.tensordot(team.weights, outputs, axes=1), rows)
-        self._held_hashes, kept = indexed_hashes(first.rows[rows])
+        self._held_hashes, kept = indexed_hashes(first.scaled.Z[rows])
         self._held_out = predicted[kept]
 
     def _response(self, y: Any, weights: Array | None) -> Response:

@@ -128,6 +128,7 @@ class LevelMeans(Encoder):
     means: Array  # (folds + 1, levels + 2, k): Of each level, of all other levels, new ones included, and of missing
     # values; of all rows, then of those outside each fold. Older model files have the first alone.
     rare: tuple[str, ...] | None = None  # The other levels that were seen; None where they are too many to remember
+    directions: Array | None = None  # (t, k): By which the means of many targets are reduced to a few numbers
 
     @classmethod
     def learned(
@@ -137,12 +138,28 @@ class LevelMeans(Encoder):
         at, parts = level_places(column, levels), [np.ones(targets.shape[0], dtype=bool)]
         parts += [] if fold is None else [fold != k for k in range(int(fold.max()) + 1)]
         found = [_shrunk_means(at[part], len(levels) + 2, targets[part], w[part]) for part in parts]
-        means, (whole, counts) = np.stack([part for part, _ in found]), found[0]
+        means, (whole, counts), directions = np.stack([part for part, _ in found]), found[0], None
         if not whole.any():
             return None
         if targets.shape[1] > DIRECTIONS:
-            means = means @ np.linalg.svd(np.sqrt(counts)[:, None] * whole, full_matrices=False)[2][:DIRECTIONS].T
-        return cls(column.name, levels, means, rare)
+            directions = np.linalg.svd(np.sqrt(counts)[:, None] * whole, full_matrices=False)[2][:DIRECTIONS].T
+            means = means @ directions
+        return cls(column.name, levels, means, rare, directions)
+
+    def in_order(self, at: NDArray[np.intp], targets: Array, w: Array, order: NDArray[np.intp]) -> Array:
+        """Return the numbers of rows by the targets of those rows alone that come before: at (n,) → (n, width).
+
+        Ordered target statistics (Prokhorenkova et al., 2018): unlike means without a row's fold, they do not tell its
+        target by how they differ from those of other rows of the level.
+        """
+        centred, prior = _centred_and_prior(at, len(self.levels) + 2, targets, w)
+        by_level = order[np.argsort(at[order], kind="stable")]
+        counted = np.column_stack([w, w[:, None] * centred])[by_level]
+        before, first = np.cumsum(counted, axis=0) - counted, np.r_[True, np.diff(at[by_level]) != 0]
+        before -= before[np.maximum.accumulate(np.where(first, np.arange(at.size), 0))]
+        means = np.empty_like(centred)
+        means[by_level] = before[:, 1:] / (before[:, :1] + prior)
+        return means if self.directions is None else means @ self.directions
 
     @property
     def width(self) -> int:
@@ -233,19 +250,28 @@ def _unknown(column: Column, levels: tuple[str, ...]) -> Counter[str]:
 
 
 def _shrunk_means(at: NDArray[np.intp], count: int, Y: Array, w: Array) -> tuple[Array, Array]:
-    """Means of levels less the overall mean, and the weight of each; zero where they differ by no more than chance.
+    """Means of levels less the overall mean, and the weight of each; zero where they differ by no more than chance."""
+    centred, prior = _centred_and_prior(at, count, Y, w)
+    rows = np.bincount(at, w, minlength=count).astype(np.float64)
+    return _sums(at, count, centred, w) / (rows + prior)[:, None], rows
 
-    Empirical Bayes: the overall mean counts as many rows as the variance within levels is times that between them.
+
+def _centred_and_prior(at: NDArray[np.intp], count: int, Y: Array, w: Array) -> tuple[Array, float]:
+    """Targets less their mean, and how many rows of a level that counts; infinity if levels differ by chance.
+
+    Empirical Bayes: the variance within levels, divided by that between them.
     """
     centred = Y - np.average(Y, axis=0, weights=w)
-    rows, total = np.bincount(at, w, minlength=count).astype(np.float64), float(w.sum())
-    sums = np.stack([np.bincount(at, w * y, minlength=count) for y in centred.T], axis=1)
-    seen, between = int(np.count_nonzero(rows)), float(np.sum(sums**2 / np.maximum(rows, 1e-300)[:, None]))
+    rows, total = np.bincount(at, w, minlength=count), float(w.sum())
+    between = float(np.sum(_sums(at, count, centred, w) ** 2 / np.maximum(rows, 1e-300)[:, None]))
+    seen = int(np.count_nonzero(rows))
     within = max(float(np.sum(w[:, None] * centred**2)) - between, 0.0) / max(total - seen, 1.0)
     excess = (between - (seen - 1) * within) / max(total - float(np.sum(rows**2)) / total, 1e-300)
-    if excess <= 0.0:
-        return np.zeros_like(sums), rows
-    return sums / (rows + max(within / excess, 1.0))[:, None], rows
+    return centred, max(within / excess, 1.0) if excess > 0.0 else math.inf
+
+
+def _sums(at: NDArray[np.intp], count: int, Y: Array, w: Array) -> Array:
+    return np.stack([np.bincount(at, w * y, minlength=count) for y in Y.T], axis=1)
 
 
 # ---- texts --------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from gramian.estimators.auto.columns import Encoding
 from gramian.estimators.auto.fits import LINEAR_COSTS, Resources, fit, linear_model, quiet, unit
 from gramian.estimators.auto.plans import LEAST_SQUARES, PCG_TOL, Plan, Planner, efforts, trial_seconds
 from gramian.estimators.auto.response import Classes, Response, one_hot
-from gramian.estimators.auto.search import Found
+from gramian.estimators.auto.search import Found, ScaledRows
 from gramian.estimators.auto.tables import array_columns
 from gramian.estimators.gp.regressor import GaussianProcessRegressor
 from gramian.estimators.ridge import KernelRidge
@@ -76,8 +76,7 @@ class Winner:
     source: Found  # The process that learned its kernel, or the winner itself
     response: Response
     encoding: Encoding
-    scaling: Any
-    rows: Array  # (n, d): Encoded
+    scaled: ScaledRows
     resources: Resources
     planner: Planner
     learned: Kernel  # With the noise of a process
@@ -86,7 +85,12 @@ class Winner:
     @cached_property
     def Z(self) -> Array:  # noqa: N802
         """The rows, encoded and scaled."""
-        return np.asarray(self.scaling.transform(self.rows))
+        return self.scaled[:]
+
+    @property
+    def scaling(self) -> Any:
+        """How numbers are scaled."""
+        return self.scaled.scaling
 
     @property
     def machine(self) -> str:
@@ -121,7 +125,7 @@ class Winner:
         n, planner = self.planner.n, self.planner
         again = 0.0  # what learning again takes
         if self.source.candidate.machine == "gp" and n <= planner.sizes.exact:
-            again = trial_seconds("gp", n, self.rows.shape[1], again=True)
+            again = trial_seconds("gp", n, self.scaled.Z.shape[1], again=True)
         if self.machine == LINEAR:
             return Plan("other", f"{n:,} rows, exactly")
         if self.machine not in LEAST_SQUARES:
@@ -130,7 +134,7 @@ class Winner:
             return Plan("exact", f"{n:,} rows, exactly", again)
         ridges = efforts(self.kernel, self.Z, self.response.targets, self.ridge, self.resources.memory)
         name = self.source.candidate.name
-        powers = self.rows.shape[1] if "Power" in name or "Laplace" in name else 0
+        powers = self.scaled.Z.shape[1] if "Power" in name or "Laplace" in name else 0
         return planner.plan(ridges, budget, loo=not self.deviations, powers=powers)
 
     def split(self) -> tuple[Rows, Rows]:

@@ -58,17 +58,36 @@ class Folds:
 
     known: NDArray[np.int64]  # Hashes of the training rows, ascending
     count: int  # How many folds
+    repeats: NDArray[np.int64] | None = None  # Those of rows that occur more than once, where these are in several
+    # folds and so count as new rows; None where equal rows share a fold
 
     @classmethod
-    def of_rows(cls, Z: NDArray[np.float64], count: int) -> Folds:
-        """Return the folds of training rows: Z (n, d)."""
-        return cls(np.unique(_hashes(Z)).view(np.int64), count)
+    def of_rows(cls, Z: NDArray[np.float64], count: int, *, apart: bool = False) -> Folds:
+        """Return the folds of training rows, with ``apart`` those of equal rows apart: Z (n, d)."""
+        known, counts = np.unique(_hashes(Z), return_counts=True)
+        return cls(known.view(np.int64), count, known[counts > 1].view(np.int64) if apart else None)
 
     def __call__(self, Z: NDArray[np.float64]) -> NDArray[np.intp]:
         """Return the fold of each row, -1 of new ones: Z (n, d) → (n,)."""
+        hashes, fold = self._known(Z)
+        return fold if self.repeats is None else np.where(np.isin(hashes, self.repeats.view(np.uint64)), -1, fold)
+
+    def of_training_rows(self, Z: NDArray[np.float64]) -> NDArray[np.intp]:
+        """Return the fold of each training row, equal ones in turns if they are apart: Z (n, d) all of them → (n,)."""
+        hashes, fold = self._known(Z)
+        if self.repeats is None:
+            return fold
+        order, place = np.argsort(hashes, kind="stable"), np.arange(hashes.size)
+        first = np.r_[True, np.diff(hashes[order]) != 0][: place.size]
+        turn = np.empty_like(place)
+        turn[order] = place - np.maximum.accumulate(np.where(first, place, 0))
+        return np.where(fold < 0, -1, (fold + turn) % self.count)
+
+    def _known(self, Z: NDArray[np.float64]) -> tuple[NDArray[np.uint64], NDArray[np.intp]]:
+        """The hash of each row and the fold that follows from it, -1 of new rows."""
         hashes = _hashes(Z)
         seen = np.isin(hashes, self.known.view(np.uint64))
-        return np.where(seen, (hashes % np.uint64(self.count)).astype(np.intp), -1)
+        return hashes, np.where(seen, (hashes % np.uint64(self.count)).astype(np.intp), -1)
 
 
 @dataclass(frozen=True, eq=False)

@@ -65,10 +65,11 @@ def cheap_score(Z: Any, step: Rung, resources: Resources, response: Response) ->
 
 @dataclass(frozen=True, eq=False)
 class ScaledRows:
-    """Rows that are scaled on access."""
+    """Training rows that are scaled on access."""
 
     Z: Array  # (n, d): Encoded
     scaling: Any
+    scaled: Array | None = None  # All of them, where they cannot be scaled one by one
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -76,7 +77,7 @@ class ScaledRows:
         return self.Z.shape[0], int(self[:1].shape[1])
 
     def __getitem__(self, rows: Any) -> Array:
-        return np.asarray(self.scaling.transform(self.Z[rows]))
+        return np.asarray(self.scaling.transform(self.Z[rows])) if self.scaled is None else self.scaled[rows]
 
 
 # ---- the search ---------------------------------------------------------------------------------------------------
