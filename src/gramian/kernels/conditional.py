@@ -69,7 +69,7 @@ class ThinPlate(Radial):
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
         p = self._power(A)
-        values = points.through_numpy(lambda s: _plate(s, p), self._weighted(A, B))
+        values = points.through_numpy(lambda s: _plate(s, p), self.arguments(A, B))
         return cast(values, A.parts[0].dtype, out)
 
     def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:

@@ -84,16 +84,17 @@ class Radial(ConstantDiagonal):
         return None if rows is None else Points((rows,), range(len(X)))
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
-        return cast(self.profile(self._weighted(A, B, out)), A.parts[0].dtype, out)
+        return cast(self.profile(self.arguments(A, B, out)), A.parts[0].dtype, out)
 
-    def _weighted(self, A: Points, B: Points, out: Array | None = None) -> Array:
+    def arguments(self, A: Points, B: Points, out: Array | None = None) -> Array:
+        """Return ``t = weight · s`` of prepared rows, the argument of ``profile``: A (n rows), B (m rows) → (n, m)."""
         a, b = A.parts[0], B.parts[0]
         t = a.times_squared(b, self.weight, out)
         return t if self.smooth else a.near_zero(b, t, self.weight)
 
     def _settled(self, A: Points, B: Points) -> Array:
         """The weighted distances for a derivative; for rough kernels, exactly zero between an object and itself."""
-        t = self._weighted(A, B)
+        t = self.arguments(A, B)
         if not self.smooth and (pairs := points.same_pairs(A, B)) is not None:
             t = points.put(t, *pairs, points.asarray(np.zeros(len(A)), t))
         return t
@@ -341,7 +342,7 @@ class RationalQuadratic(Radial):
 
     def _derivatives(self, A: Points, B: Points, W: Array) -> dict[str, Any]:
         xp = points.namespace(W)
-        x = points.multiply(points.maximum(self._weighted(A, B), 0.0), 0.5 / self.alpha)
+        x = points.multiply(points.maximum(self.arguments(A, B), 0.0), 0.5 / self.alpha)
         log = xp.log1p(x)
         by_alpha = (x / (1.0 + x) - log) * xp.exp(-self.alpha * log) * self.alpha
         return super()._derivatives(A, B, W) | {"alpha": float(xp.sum(by_alpha * W))}
@@ -410,13 +411,13 @@ class Periodic(GaussianProfile):
         found = super()._derivatives(A, B, W)
         if isinstance(self.lengthscale, tuple):
             found["lengthscale"] = found["lengthscale"].reshape(2, -1).sum(axis=0)
-        M = self._pulled(self._weighted(A, B), W)
+        M = self._pulled(self.arguments(A, B), W)
         xp = points.namespace(M)
         by_period = -xp.sum(self._turning(A, B, M) * A.parts[1]) - xp.sum(self._turning(B, A, M.T) * B.parts[1])
         return found | {"period": float(by_period)}
 
     def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
-        G = self._turning(A, B, self._pulled(self._weighted(A, B), W)) / self.period
+        G = self._turning(A, B, self._pulled(self.arguments(A, B), W)) / self.period
         return points.namespace(G).astype(G, A.parts[0].dtype)
 
     def _turning(self, A: Points, B: Points, M: Array) -> Array:

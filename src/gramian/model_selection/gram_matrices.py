@@ -70,7 +70,7 @@ class Tables:
         distances = np.empty((len(A), len(A)))
 
         def fill(part: slice) -> None:
-            distances[part] = narrowest._weighted(A[part], B)
+            distances[part] = narrowest.arguments(A[part], B)
 
         run(fill, spans(len(A), PANEL), workers)
         self.family, self.distances, self.rounding = family, distances, narrowest.rounding(A)
