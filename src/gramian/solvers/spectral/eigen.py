@@ -59,6 +59,7 @@ class Rounding:
         """Return the worst residual relative to its own eigenvalue, or to the largest if it is only rounding."""
         size, largest, rounding = np.abs(values), float(np.abs(values).max(initial=0.0)), self._of(values)
         zero = self.zero(values, n)
+        residuals = residuals + EPS * np.sqrt(self.offset * size)  # the rounding of features before they were centred
         excused = (residuals <= rounding) & ((size <= zero) | (DIGITS * residuals <= size))
         excused |= (size <= zero) & (residuals <= self.floor * largest)
         if values.max(initial=0.0) <= zero:  # none is kept: nothing to be relative to
