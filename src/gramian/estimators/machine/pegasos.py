@@ -60,8 +60,9 @@ class PegasosClassifier(Deciding, Expansion, ClassifierMixin, BaseEstimator):
     """Kernel SVM without intercept: ``mean hinge + (lam/2) ‖f‖²`` by stochastic subgradient steps.
 
     Each step takes a row, in random order over all rows, and adds it to the support if its margin is below one. The
-    averaged function converges to the SVC without intercept and ``C = 1 / (n lam)``; the duality gap says how close
-    it is. More than two classes are fitted one against the rest.
+    averaged function converges to the SVC without intercept and ``C = 1 / (n lam)``; the duality gap, at the dual point
+    of its coefficients, bounds how far from there it is: usually ten to twenty times as far as it really is. More than
+    two classes are fitted one against the rest.
 
     Parameters
     ----------
