@@ -220,7 +220,7 @@ class Verified(Certificate):
 
     rounding: float = 0.0  # rounding error of its figures in float64
     doubt: float = 0.0  # the worst figure with the rounding that counts against convergence
-    bound: bool = False  # whether its dual point was found here, and may be better than the fit's
+    bound: bool = False  # whether its dual point, or a bound on it, was found here, and may be better than the fit's
     limit: float | None = None  # the largest figure that converges, if it is not ``tol``
 
     __str__ = Certificate.__str__

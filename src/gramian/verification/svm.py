@@ -44,6 +44,7 @@ class _Program:
     unit: float = 1.0
     copies: int = 1  # multipliers per row
     stretch: float = 1.0  # factor by which the model's values were multiplied
+    hard: bool = False  # whether the bounds are not the model's, which has none
 
     def worth(self, scale: float) -> float:
         """The scale of the objective: the loss of the zero function, or else the norms of the rows."""
@@ -96,7 +97,7 @@ def classification(model: Any, data: Data) -> Certificate:
     for y, w, b, parts in _of_pairs(model, data, shown):
         if not getattr(model, "fit_intercept", True):
             C = np.full(y.size, 2.0 * np.abs(parts[0]).max(initial=0.5)) if hard else model.C * w
-            programs.append(_anchored(_boxed(y, C, b, *parts)))
+            programs.append(replace(_anchored(_boxed(y, C, b, *parts)), hard=hard))
         elif hard:
             programs.append(_scaled(y, np.full(y.size, 2.0), 1.0, b, *parts))
         else:
@@ -136,7 +137,7 @@ def regression(model: Any, data: Data) -> Certificate:
     hard = math.isinf(model.C)
     C = np.full(w.size, 2.0 * np.abs(parts[0]).max(initial=0.5)) if hard else model.C * w
     program = _Program(*parts, -C, C, -y, np.zeros(y.size, dtype=bool), (0.0, 0.0), (-b, -b), kink=model.epsilon)
-    return _worst(model, data, shown, faults, [program])
+    return _worst(model, data, shown, faults, [replace(program, hard=hard)])
 
 
 def nu_regression(model: Any, data: Data) -> Certificate:
@@ -255,6 +256,7 @@ def _worst(model: Any, data: Data, shown: Shown, unlike: list[str], programs: li
         lost += EPS * float(np.abs(program.linear).max())  # of y in a residual f + b - y
         lost *= 2.0 * max(1.0 / program.unit, price / scale)
         values = {"primal": primal, "dual": dual, "violation": max(violation, 0.0), "rounding": lost}
+        values["bound"] = program.hard
         values["doubt"] = doubts[0] if claim.kind == "stationary" else max(doubts)
         if claim.kind != "stationary":
             values["gap"] = gap

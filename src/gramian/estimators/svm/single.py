@@ -215,7 +215,8 @@ class SVR(_Regressor):
         C = self.C * training.weight
         if math.isinf(self.C):
             # So large that a multiplier reaches it only if the hard problem is infeasible.
-            C = np.full(y.size, HARD * (float(np.ptp(y)) or 1.0) / (float(np.mean(training.rows.diagonal())) or 1.0))
+            unit = float(np.abs(training.rows.diagonal()).mean()) or 1.0
+            C = np.full(y.size, HARD * (float(np.ptp(y)) or 1.0) / unit)
         return svm_tasks.regression(y, C, self.epsilon, start)
 
     def _learned(self, solution: Solution) -> None:

@@ -169,7 +169,7 @@ class ExactPath(PenaltyPath):
             lost = of.gap + 0.5 * lam * self.total * abs(found.norm**2 - before**2)
             steady = abs(found.norm - before) <= STEADY * max(found.norm, before)
             if (steady and lost <= goal.tol * max(abs(found.value), p.least_scale)) or goal.clock.expired:
-                least, off = found.value - lost, abs(found.norm / before - 1.0)
+                least, off = found.value - lost, abs(found.norm - before) / (before or 1.0)
                 if p.predict is not None:  # the certificate is that of the predictions
                     found = self._found(replace(of, at=replace(of.at, values=p.predict(of.at.alpha))))
                 said = self.fitted(found, found, found.value, least, off, lam)
