@@ -7,6 +7,8 @@ from itertools import product
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.optimize import minimize
+from scipy.special import logsumexp
 from sklearn.datasets import make_regression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -16,7 +18,7 @@ from gramian.estimators.machine.regressor import KernelMachineRegressor
 from gramian.features.fourier import FourierFeatures, RBFSampler
 from gramian.features.nystrom import Nystroem
 from gramian.features.polynomial import PolynomialMap
-from gramian.kernels import RBF
+from gramian.kernels import RBF, Polynomial
 
 MAPS = [
     Nystroem(n_components=20, random_state=0),
@@ -178,3 +180,26 @@ def test_what_a_constant_may_cost_is_no_bound_far_from_the_optimum(seed):
     X, Y = make_regression(n_samples=42, n_features=5, n_informative=5, n_targets=5, random_state=42)
     model = KernelMachineRegressor(approximation=FourierFeatures(random_state=seed)).fit(X[:30], Y[:30])
     assert model.certificate_.converged, model.certificate_
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize(("classes", "seed"), [(2, 1), (2, 2), (3, 2)])
+@pytest.mark.parametrize("offset", [10.0, 1e2, 1e4])
+def test_features_far_from_the_origin(classes, seed, offset):
+    """A change of their weight is like one of the intercept: no step is left out for that, and no gap."""
+    rng = np.random.default_rng(seed)
+    X = offset + rng.standard_normal((40, 2))
+    y = np.digitize(X[:, 0] - offset + 0.3 * rng.standard_normal(40), [0.0] if classes == 2 else [-0.5, 0.5])
+    options = {"kernel": Polynomial(2), "approximation": Nystroem(n_components=1, random_state=0), "lam": 1e-3}
+    model = KernelMachineClassifier("multinomial", max_iter=2000, **options).fit(X, y)
+    assert model.certificate_.converged or offset == 1e4  # where rounding is near the tolerance
+    F = model.approximation_.transform(X)
+    unit, hot = F.std(), np.eye(classes)[y]
+
+    def objective(z):
+        c, b = z.reshape(2, -1)
+        f = (F - F.mean()) / unit * c + b
+        return np.mean(logsumexp(f, axis=1) - np.sum(f * hot, axis=1)) + 0.5e-3 * np.sum((c / unit) ** 2)
+
+    best = minimize(objective, np.zeros(2 * classes), options={"gtol": 1e-9}).fun
+    assert model.certificate_.primal == pytest.approx(best, rel=2.0 * max(model.certificate_.gap, 1e-6))

@@ -321,7 +321,8 @@ def _better(best: FeatureOptimum, here: FeatureOptimum) -> FeatureOptimum:
 class Curvature:
     """The Hessian of an objective at one point, with L-BFGS updates from later gradients (Nocedal, 1980)."""
 
-    factors: tuple[Any, ...]  # Cholesky factors, or matrices that have none: one for all functions, or one for each
+    # For all functions, or for each: a Cholesky factor, or a matrix that has none, of unknowns in units of their own
+    factors: tuple[tuple[Any, Array], ...]
     constants: int  # The row of theta that holds the intercepts
     pairs: tuple[tuple[Array, Array], ...] = ()  # Later steps and changes of the gradient
 
@@ -353,25 +354,30 @@ class Curvature:
 
     def _solved(self, right: Array) -> Array:
         blocks = np.split(right.T.ravel(), len(self.factors))
-        found = np.concatenate([_solution(factor, b) for factor, b in zip(self.factors, blocks, strict=True)])
+        found = np.concatenate([_solution(*factor, b) for factor, b in zip(self.factors, blocks, strict=True)])
         return np.array(found, dtype=np.float64).reshape(right.T.shape).T
 
 
-def _factored(H: Array, mu: float, m: int, rows: int) -> Any:
-    """A Cholesky factor of the Hessian plus penalty, or the matrix itself if it is not positive definite."""
+def _factored(H: Array, mu: float, m: int, rows: int) -> tuple[Any, Array]:
+    """A Cholesky factor of the Hessian plus penalty, or the matrix itself if it is not positive definite, and units.
+
+    In these its diagonal is one, so that beside large features intercepts are not taken for rounding.
+    """
     ridge = np.full((H.shape[0] // rows, rows), mu)
     # Intercepts are not penalised; this keeps them in place if the loss is flat or only their differences matter.
     bend = float(np.diagonal(H).reshape(ridge.shape)[:, m:].max(initial=0.0))
     ridge[:, m:] = 1e-12 * (bend or mu)
     A = H.copy()
     A[np.diag_indices_from(A)] += ridge.ravel()
+    units = 1.0 / np.sqrt(np.diagonal(A))
+    A *= units[:, None] * units
     try:
-        return cho_factor(A, check_finite=False)
+        return cho_factor(A, check_finite=False), units
     except LinAlgError:
-        return A
+        return A, units
 
 
-def _solution(factor: Any, right: Array) -> Array:
+def _solution(factor: Any, units: Array, right: Array) -> Array:
     if isinstance(factor, tuple):
-        return np.asarray(cho_solve(factor, right, check_finite=False))
-    return np.asarray(np.linalg.lstsq(factor, right, rcond=None)[0])
+        return np.asarray(units * cho_solve(factor, units * right, check_finite=False))
+    return np.asarray(units * np.linalg.lstsq(factor, units * right, rcond=None)[0])
