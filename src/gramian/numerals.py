@@ -43,8 +43,9 @@ def listed(items: Iterable[object], most: int, separator: str = ", ") -> str:
 def nearest(name: str, names: Iterable[object]) -> str:
     """Return the end of an error message that helps with a misspelt name."""
     known = list(map(str, names))
-    close = [n for n in known if n.lower() == str(name).lower()] or difflib.get_close_matches(str(name), known, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"the known ones are {', '.join(sorted(known))}."
+    lower = {n.lower(): n for n in reversed(known)}
+    close = difflib.get_close_matches(str(name).lower(), lower, n=1)
+    return f"did you mean {lower[close[0]]!r}?" if close else f"the known ones are {', '.join(sorted(known))}."
 
 
 def counted(count: int, one: str, many: str = "") -> str:

@@ -177,3 +177,11 @@ def test_what_cannot_be_served(tmp_path, capsys, options, words):
     save(KernelPCA(1).fit(np.eye(3)), tmp_path / "model")
     assert main(["serve", str(tmp_path / "model"), *options]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_a_port_in_use_is_told(tmp_path, capsys):
+    save(KernelRidge(kernel="rbf").fit([[0.0], [1.0]], [0.0, 1.0]), tmp_path / "model")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert main(["serve", str(tmp_path / "model"), "--port", str(port)]) == 2
+    assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in capsys.readouterr().err

@@ -36,7 +36,14 @@ def run(options: argparse.Namespace, screen: Screen) -> None:
         raise ValueError(f"{type(model).__name__} does not predict, so there is nothing to serve.")
     limits = Limits(body=int(options.max_body * 2**20), seconds=options.max_seconds)
     app = application(Service(model, notes, limits))
-    with socket.create_server((options.host, options.port)) as listening:
+    try:
+        listening = socket.create_server((options.host, options.port))
+    except OSError as error:
+        where = f"{options.host}:{options.port}"
+        raise OSError(
+            f"cannot listen on {where}: {error.strerror}; choose another --port, or 0 for a free one."
+        ) from None
+    with listening:
         where = "http://{}:{}".format(*listening.getsockname()[:2])
         screen.say(f"{where}: POST /predict, GET /schema, GET /health; Ctrl-C ends it")
         uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_keep_alive=5)).run(sockets=[listening])

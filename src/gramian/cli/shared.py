@@ -55,7 +55,9 @@ def port(text: str) -> int:
 
 
 def check_free(path: Path, force: bool) -> None:
-    """Raise if something would be overwritten without --force."""
+    """Raise if something would be overwritten without --force, or there is no folder for it."""
+    if not path.absolute().parent.is_dir():
+        raise FileNotFoundError(f"{path}: there is no folder {path.parent}; create it first.")
     if path.exists() and not force and not (path.is_dir() and not any(path.iterdir())):
         raise FileExistsError(f"{path} exists; choose another path, or overwrite it with --force.")
 
