@@ -54,6 +54,7 @@ VARIED = {
     (105, 2000, 600): [2125806132],  # features that differ in their last digits
     (106, 2000, 600): [13524194],  # a residual below the tolerance, and above it with its rounding
     (111, 2000, 600): [2086779130],  # a gap that a singular Hessian hid
+    (115, 2000, 200): [1285284729],  # features of single precision
     (302, 2000, 600): [2067341168],  # features of rounding, of landmarks as good as equal
     (83, 2000, 600): [1783749527, 1927740528],  # large features: a multiplier too small to make f zero; a false alarm
 }

@@ -123,7 +123,8 @@ def _machines(model: Any, data: Data, tasks: Any, weights: Array, link: Any, pre
         g = LearnedFunction(loss, *numbers, F, times, norm2, lost, lost2, bool(model.fit_intercept), u)
         each.append(_judged(model, g, float(multipliers[min(t, multipliers.size - 1)]), faults))
     worst = max(each, key=lambda c: (not c.converged, c.violation))
-    return replace(worst, primal=sum(c.primal for c in each), dual=sum(c.dual for c in each))
+    sums: Any = {name: sum(getattr(c, name) for c in each) for name in ("primal", "dual")}
+    return replace(worst, **sums | {"rounding": max(getattr(c, "rounding", 0.0) for c in each)})
 
 
 def _judged(model: Any, g: LearnedFunction, multiplier: float, faults: list[str]) -> Certificate:

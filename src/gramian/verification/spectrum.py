@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -65,9 +66,11 @@ def components(model: Any, data: Data) -> Certificate:
     if rest > beside + 100.0 * lost.max(initial=64.0 * EPS * top):
         faults.append(f"an eigenvalue of {rest:.3g} or more is missing")
     if not model.kernel_.tells_copies:  # Otherwise a row is not the same row when it comes again
-        T = np.asarray(model.transform(data.given), dtype=np.float64)
+        T = np.asarray(model.transform(data.given))
         apart = np.linalg.norm(T - V * np.sqrt(values), axis=0) if T.shape == V.shape else np.full(values.size, np.inf)
         allowed = 4.0 * (R + 100.0 * lost) / np.sqrt(np.where(live, values, np.inf)) + SAME * np.sqrt(largest * data.n)
+        if F is not None and T.dtype == np.float32:  # of features that were rounded before they were centred
+            allowed += SAME * math.sqrt(top)
         if not np.all(apart <= allowed):
             faults.append(f"projections differ by up to {apart.max():.1e} from those of the components")
     rounding = float(np.max(lost[live] / values[live], initial=0.0))
