@@ -1,12 +1,24 @@
 """Budgets, worker counts and the thread runner."""
 
+import os
+import signal
+import threading
 import time
 
 import numpy as np
 import pytest
 
 from gramian.gram.threads import tile_shape
-from gramian.resources import available_memory, memory_budget, openmp_threads, readable, run, spans, worker_count
+from gramian.resources import (
+    answering,
+    available_memory,
+    memory_budget,
+    openmp_threads,
+    readable,
+    run,
+    spans,
+    worker_count,
+)
 
 
 @pytest.mark.parametrize(
@@ -119,3 +131,23 @@ def test_openmp_takes_threads_for_much_work_only(cells, n_jobs, threads):
         with openmp_threads(cells, n_jobs):
             assert openmp() == {threads}
         assert openmp() == {2}
+
+
+def test_work_that_cannot_be_interrupted_is_left_alone_at_ctrl_c():
+    assert answering(lambda: threading.current_thread() is not threading.main_thread())
+    with pytest.raises(np.linalg.LinAlgError, match="square"):  # what the thread raises, the caller sees
+        answering(lambda: np.linalg.eigh(np.ones((3, 2))))
+    begun, go = threading.Event(), threading.Event()
+
+    def work():
+        begun.set()
+        go.wait()
+
+    def press():
+        begun.wait()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=press).start()
+    with pytest.raises(KeyboardInterrupt):
+        answering(work)
+    go.set()

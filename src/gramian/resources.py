@@ -6,17 +6,18 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 import joblib
 import numpy as np
 from joblib.parallel import get_active_backend
 from threadpoolctl import ThreadpoolController
 
+Made = TypeVar("Made")
 SHARE = 0.5
 """Fraction of the available memory that ``memory=None`` may use."""
 LITTLE = 100_000
@@ -206,6 +207,25 @@ def run(
                 future.cancel()
             wait(futures)
             raise
+
+
+def answering(work: Callable[[], Made]) -> Made:
+    """Return ``work()``, done on a thread of its own, so that Ctrl-C is answered while LAPACK or a GPU works."""
+    found: Future[Made] = Future()
+
+    def thread(to: Future[Made]) -> None:
+        try:
+            to.set_result(work())
+        except BaseException as error:
+            to.set_exception(error)
+
+    threading.Thread(target=thread, args=(found,), daemon=True).start()
+    try:
+        while not wait([found], 0.1).done:  # a signal just before an endless wait would not end it
+            pass
+        return found.result()
+    finally:
+        del found  # which knows the error, whose traceback knows this frame
 
 
 _POOLS: dict[int, ThreadPoolExecutor] = {}

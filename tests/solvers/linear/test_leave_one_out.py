@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gramian.kernels import RBF
-from gramian.solvers.linear.leave_one_out import Eigenbasis, default_grid, eigh
+from gramian.solvers.linear.leave_one_out import Eigenbasis, default_grid
 from reference_least_squares import leave_one_out, ridge_dual
 
 RIDGES = np.array([1e-3, 0.1, 5.0])
@@ -46,5 +46,3 @@ def test_an_indefinite_matrix_and_failed_iterations_are_errors(data):
     K, _ = data
     with pytest.raises(np.linalg.LinAlgError, match="not positive semi-definite"):
         Eigenbasis.of_matrix(K - 2.0 * np.eye(25))
-    with pytest.raises(np.linalg.LinAlgError, match="square"):  # what LAPACK's thread raises, the caller sees
-        eigh(np.full((3, 2), 1.0))

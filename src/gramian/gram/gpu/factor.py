@@ -12,7 +12,7 @@ from gramian.gram.gpu.cuda import room
 from gramian.gram.gpu.engine import Card
 from gramian.gram.threads import DERIVATIVE_TILES
 from gramian.kernels.points import Points, to_numpy
-from gramian.resources import readable, run, spans
+from gramian.resources import answering, readable, run, spans
 
 Array = NDArray[np.float64]
 
@@ -63,8 +63,12 @@ class CardFactor:
         if self.Q is not None:
             self.tau, self.seen = self._project(L, self.Q)
         info = torch.zeros((), dtype=torch.int32, device=L.device)
-        torch.linalg.cholesky_ex(L, out=(L, info))
-        return L, int(info)
+
+        def factorise() -> int:
+            torch.linalg.cholesky_ex(L, out=(L, info))
+            return int(info)
+
+        return L, answering(factorise)
 
     @staticmethod
     def _project(A: torch.Tensor, Q: torch.Tensor) -> tuple[float, torch.Tensor]:

@@ -24,9 +24,10 @@ from gramian.data.passes import Part, Passes, Sums, total
 from gramian.features.base import WorkerMap, error_of
 from gramian.gram.operator import units
 from gramian.progress import Clock
+from gramian.resources import answering
 from gramian.solvers.choice import Choice, choose_in_features
 from gramian.solvers.conjugate_gradients import conjugate_gradients
-from gramian.solvers.linear.leave_one_out import default_grid, eigh
+from gramian.solvers.linear.leave_one_out import default_grid
 from gramian.solvers.linear.ridge import Moments
 from gramian.solvers.solution import Solution
 
@@ -202,7 +203,7 @@ class _LeaveOneOut:
     @classmethod
     def of(cls, lift: WorkerMap, sums: Moments, unit: Array) -> _LeaveOneOut:
         """Take the eigenvalues and vectors of the moments, without eigenvalues that are zero to rounding."""
-        values, vectors = eigh(sums.second)
+        values, vectors = answering(lambda: np.linalg.eigh(sums.second))
         keep = values > values.size * np.finfo(np.float64).eps * max(float(values[-1]), 0.0)
         vectors = vectors[:, keep]
         return cls(lift, vectors, values[keep], vectors.T @ (sums.right / unit), unit)

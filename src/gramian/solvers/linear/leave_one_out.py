@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from threading import Thread
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.resources import spans
+from gramian.resources import answering, spans
 
 Array = NDArray[np.float64]
 Decompose = Callable[[Array], tuple[Array, Array]]
@@ -33,7 +32,7 @@ class Eigenbasis:
     @classmethod
     def of_matrix(cls, K: Array, decompose: Decompose = np.linalg.eigh) -> Eigenbasis:
         """Decompose a Gram matrix: K (n, n)."""
-        values, vectors = eigh(K, decompose)
+        values, vectors = answering(lambda: decompose(K))
         rounding = K.shape[0] * np.finfo(np.float64).eps * float(np.abs(values).max(initial=0.0))
         if values[0] < -100.0 * rounding:
             raise np.linalg.LinAlgError(
@@ -71,22 +70,3 @@ def default_grid(values: Array) -> Array:
     """Return ridges from the largest eigenvalue down to the level of rounding: values (m,) → (25,)."""
     top = float(values.max(initial=0.0))
     return np.geomspace(1e-10, 1.0, 25) * (top if top > 0 else 1.0)
-
-
-def eigh(A: Array, decompose: Decompose = np.linalg.eigh) -> tuple[Array, Array]:
-    """Decompose on a separate thread, so that Ctrl-C is answered while LAPACK or a GPU works."""
-    found: list[tuple[Array, Array]] = []
-    failed: list[Exception] = []
-
-    def work() -> None:
-        try:
-            found.append(decompose(A))
-        except Exception as error:
-            failed.append(error)
-
-    worker = Thread(target=work, daemon=True)
-    worker.start()
-    worker.join()
-    for error in failed:
-        raise error
-    return found[0]

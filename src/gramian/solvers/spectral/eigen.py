@@ -14,7 +14,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 from gramian.certificates import Certificate, certify
 from gramian.kernels.points import asarray, is_foreign, namespace, to_numpy
 from gramian.progress import Clock, Tick, silent
-from gramian.resources import one_blas_thread
+from gramian.resources import answering, one_blas_thread
 
 Array = NDArray[np.float64]
 Operator = Any
@@ -179,7 +179,7 @@ def dense(
 ) -> Eigenpairs:
     """Decompose the matrix itself: matrix (n, n)."""
     first = matrix.shape[0] - ask.rank
-    values, vectors = decompose(matrix, ask.rank)
+    values, vectors = answering(lambda: decompose(matrix, ask.rank))
     advice = "the matrix is not symmetric, not finite, or so large before centring that only rounding is left of it."
     smallest = min(values[0], lowest(matrix)) if first else values[0]
     return ask.certified(A, values[::-1], vectors[:, ::-1], smallest, ask.tol or TOLERANCE["dense"], 1, advice)
