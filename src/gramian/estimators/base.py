@@ -425,6 +425,16 @@ def has_landmarks(features: Any) -> bool:
     return hasattr(features, "expansion")
 
 
+def kept_in_features(features: Any, weights: NDArray[np.float64], dtype: Any) -> dict[str, Any]:
+    """Return the attributes of functions <w, ψ>: expansions at the map's landmarks, else the weights (m, k)."""
+    if not has_landmarks(features):
+        return {"approximation_": features, "coef_": weights}
+    X, index = features.components_.astype(dtype, copy=False), features.component_indices_
+    X = X[:, index] if is_precomputed(features.kernel_) else X
+    expansion = {"X_fit_": X, "dual_coef_": features.expansion(weights), "_landmarks": index}
+    return {"approximation_": features, **expansion}
+
+
 def features_of(features: Any, X: Any, memory: int | str | None = None) -> NDArray[np.float64]:
     """Fit a map to some rows and return their features: X (n, d) → (n, m)."""
     numbers = getattr(X, "dtype", None) is not None and X.dtype != object

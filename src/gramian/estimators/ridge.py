@@ -23,6 +23,7 @@ from gramian.estimators.base import (
     fitting,
     forget,
     is_blocks,
+    kept_in_features,
     opened,
     refuse,
     refuse_device,
@@ -367,13 +368,7 @@ class KernelRidge(KernelExpansion):
         """Store a fit by its weights, or as an expansion at the map's landmarks; return the shape of one target."""
         shape = sample.y.shape[1:] if sample.y is not None else ()
         self._keep(found, choice, features.kernel_, shape)
-        self.approximation_, self._landmarks = features, getattr(features, "component_indices_", None)
-        if self._landmarks is None:
-            self.coef_ = found.x.reshape(-1, *shape)
-            return shape
-        X = features.components_.astype(sample.X.dtype, copy=False)
-        self.X_fit_ = X[:, self._landmarks] if is_precomputed(features.kernel_) else X
-        self.dual_coef_ = features.expansion(found.x).reshape(-1, *shape)
+        self.__dict__.update(kept_in_features(features, found.x.reshape(-1, *shape), sample.X.dtype))
         return shape
 
     @available_if(lambda self: self.approximation is not None)

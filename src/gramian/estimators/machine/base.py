@@ -20,6 +20,7 @@ from gramian.estimators.base import (
     adapted,
     forget,
     is_blocks,
+    kept_in_features,
     opened,
     refuse,
     refuse_device,
@@ -174,10 +175,10 @@ class InFeatures:
 
     def _less_rounding(self, fitted: in_features.FeatureFit, tol: float) -> in_features.FeatureFit:
         """A fit whose certificate includes the rounding errors of predictions from the landmarks."""
-        alpha = self.features.expansion(fitted.theta[: self.lift.width])
-        rows = self.kernel.prepare(wide(self._landmarks()))[0]
+        kept = kept_in_features(self.features, fitted.theta[: self.lift.width], self.sample.X.dtype)
+        rows = self.kernel.prepare(wide(kept["X_fit_"]))[0]
         error = self.kernel.rounding(rows) * float(np.abs(self.kernel.diagonal(rows)).max())
-        said = less_rounding(fitted.certificate, tol, fitted.steep, alpha, error)
+        said = less_rounding(fitted.certificate, tol, fitted.steep, kept["dual_coef_"], error)
         return replace(fitted, certificate=said)
 
     @property
@@ -208,18 +209,8 @@ class InFeatures:
         """Return the coefficients of the landmarks, or the weights of the features if the map has no landmarks."""
         m, theta = self.lift.width, np.hstack([each.theta for each in fitted])
         widths = np.concatenate([np.full(each.theta.shape[1], each.width) for each in fitted])
-        kept = {"approximation_": self.features, "_last": np.vstack([theta, widths])}
-        kept["intercept_"] = theta[m:].sum(axis=0)
-        if self.lift.basis is None:
-            return {**kept, "coef_": theta[:m]}
-        X = self._landmarks().astype(self.sample.X.dtype, copy=False)
-        kept |= {"X_fit_": X, "_landmarks": self.features.component_indices_}
-        return {**kept, "dual_coef_": self.features.expansion(theta[:m])}
-
-    def _landmarks(self) -> Any:
-        """The landmarks, or their square Gram matrix."""
-        X = self.features.components_
-        return X[:, self.features.component_indices_] if is_precomputed(self.kernel) else X
+        kept = kept_in_features(self.features, theta[:m], self.sample.X.dtype)
+        return {**kept, "_last": np.vstack([theta, widths]), "intercept_": theta[m:].sum(axis=0)}
 
 
 def split(array: Array, widths: list[int]) -> list[Array]:
