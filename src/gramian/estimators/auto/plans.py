@@ -27,6 +27,8 @@ SHARES = {"exact": 0.8, "pcg": 0.6, "nystroem": 0.5}
 """The part of its time that a fit may count; conjugate gradients run twice, the second time to estimate the error."""
 MEMBERS, OFFERED = 4, 8
 """Machines that an average has at most, and that it may choose from."""
+KEPT = 2.5
+"""Fits of all rows that the search leaves time for: few averages have as many machines as they may."""
 EVALUATIONS, AGAIN, SETTINGS = 60, 18, 3
 """Evaluations of the evidence in a trial, at first and on more rows; settings that another machine is tried with."""
 GRADIENT, POWERS = 12, 60
@@ -150,7 +152,7 @@ class Planner:
             again = MEMBERS * trial_seconds("gp", self.n, 1, again=True)
             return float(np.clip(again, low, high))
         way = self.typical
-        return high if way.way == "nystroem" else float(np.clip(MEMBERS * way.whole, low, high))
+        return high if way.way == "nystroem" else float(np.clip(KEPT * way.whole, low, high))
 
     @property
     def typical(self) -> Plan:

@@ -43,7 +43,7 @@ ROUGH = ("Power", "Laplace", "Matern-1/2")
 """Kernels of rough functions, which do relatively better the more rows there are."""
 LEADERS = 1
 """Number of Gaussian processes whose kernels other machines take over."""
-WORTH = 0.005
+WORTH = 0.001
 """A kernel machine must be better than a linear model by this part of its score."""
 BASELINE = Candidate(LINEAR, LINEAR, "standard")
 """The linear model that every candidate is compared with."""
