@@ -70,7 +70,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_fit_tells_what_it_found(folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     arguments = ["fit", str(folder / "t.csv"), "--target", "price", "--model", "ridge", "--out", str(tmp_path / "m")]
-    assert main([*arguments, "--kernel", "RBF(3) + 0.1*Linear()", "--cv", "3"]) == 0
+    kernel = "RBF(3, lengthscale_bounds=[0.5, 500.0]) + 0.1*Linear()"
+    assert main([*arguments, "--kernel", kernel, "--cv", "3"]) == 0
     out, err = capsys.readouterr()
     assert all(line.startswith("gramian: ") for line in err.splitlines())  # in a pipe, a line for each trial
     for part in (
@@ -83,6 +84,7 @@ def test_fit_tells_what_it_found(folder: Path, capsys: pytest.CaptureFixture[str
         assert part in " ".join(out.split())  # wrapped as the terminal is wide
     before, _, _ = out.partition("in Python")
     assert max(map(len, before.splitlines()[1:])) <= 100
+    assert "_bounds" not in before.partition("kernel:")[2]
     assert gramian.load(tmp_path / "m").get_params()["kernel"] is not None
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import re
 import time
 from itertools import groupby
 from pathlib import Path
@@ -26,8 +25,8 @@ UNIQUE, LEAST = 0.5, 20
 """A target of texts that has more than this share of different ones is refused, from so many rows on."""
 SAMPLE = 10_000
 """Rows sampled from data in blocks to tell classes from numbers."""
-LONG, WIDE = 300, 100
-"""Longest kernel shown, and longest line of text, in characters."""
+WIDE = 100
+"""Longest line of text, in characters."""
 WORDS = {
     "number": "a number",
     "category": "a category",
@@ -322,6 +321,7 @@ def _python(options: argparse.Namespace, task: str, settings: dict[str, Any]) ->
 
 def _tell(model: Any, options: argparse.Namespace, code: str, screen: Screen) -> None:
     from gramian.estimators.auto.explain import explained
+    from gramian.reports.facts import expression
 
     best, board = model.best_trial_, model.leaderboard_
     wide = min(get_terminal_size((WIDE, 0)).columns, WIDE)
@@ -331,7 +331,7 @@ def _tell(model: Any, options: argparse.Namespace, code: str, screen: Screen) ->
     lines = ["\n".join(wrap(part, wide, break_on_hyphens=False)) for part in explained(model, columns=False)]
     lines = ["\n\n".join(lines), ""]
     if best.kernel and best.machine != "linear":
-        lines.append(f"kernel: {_rounded(best.kernel)}")
+        lines.append(f"kernel: {expression(best.kernel)}")
     lines += [
         f"certificate: {model.certificate_}",
         f"saved: {options.out}",
@@ -353,9 +353,3 @@ def _listed(columns: Any) -> str:
     if len(lines) > LISTED:
         lines[LISTED:] = [f"    and {len(lines) - LISTED:,} more; gramian inspect shows all"]
     return "\n".join(["columns:", *lines])
-
-
-def _rounded(expression: str) -> str:
-    """An expression with four digits of each number, for reading."""
-    text = re.sub(r"\d+\.\d+(e[-+]?\d+)?", lambda found: f"{float(found[0]):.4g}", expression)
-    return text if len(text) <= LONG else f"{text[:LONG]}... (gramian inspect shows all)"
