@@ -143,11 +143,12 @@ class Shown:
         if hasattr(model, "approximation_"):
             F = data.features(model)
             scale = float(np.sum(F**2, axis=1).max(initial=0.0))
-            size = np.abs(F).max(initial=0.0) * np.abs(c).sum(axis=0)
+            lost = SUMS * np.abs(F).max(initial=0.0) * np.abs(c).sum(axis=0)
             if hasattr(model.approximation_, "expansion"):  # predictions are expansions at the landmarks
-                size = size + scale * np.abs(model.approximation_.expansion(c)).sum(axis=0)
+                error = SUMS + model.kernel_.rounding(model.kernel_.prepare(data.X, None)[0])
+                lost = lost + error * scale * np.abs(model.approximation_.expansion(c)).sum(axis=0)
             f = F @ c
-            return cls(c, f, f, np.sum(c**2, axis=0), SUMS * size, scale, EPS * scale, F)
+            return cls(c, f, f, np.sum(c**2, axis=0), lost, scale, EPS * scale, F)
         columns = np.arange(data.n) if columns is None else columns
         predicted, f, error, drift = expanded(model.kernel_, data, c, columns)
         scale = float(np.abs(model.kernel_.diag(data.X)).max())
