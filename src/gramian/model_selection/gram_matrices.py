@@ -26,6 +26,7 @@ class Tables:
     least: dict[Any, float]  # The smallest lengthscale of each family of at least two kernels
     family: Kernel | None = None  # The family whose distances are stored
     distances: Array | None = None  # (n, n): Squared, in units of the smallest lengthscale, times the family's weight
+    values: Array | None = None  # (n, n): The kernel values last computed from them, replaced by the next
     rounding: float = 0.0  # Rounding error of a kernel value computed from them
     held: int = 0  # Bytes of the last table and of the distances
 
@@ -40,11 +41,11 @@ class Tables:
 
     def forget(self) -> None:
         """Free the memory of the distances."""
-        self.family = self.distances = None
+        self.family = self.distances = self.values = None
         self.held = 0
 
     def of(self, kernel: Any, rows: Any, room: int, n_jobs: int | None) -> Table | None:
-        """Return the table of a kernel, or None if it takes more than ``room`` bytes: rows (n, d)."""
+        """Return the table of a kernel, valid until the next one; None if it takes more than ``room`` bytes."""
         family, bytes_of_one = _family(kernel), 8 * rows.shape[0] ** 2
         if family is None or family != self.family:
             self.forget()
@@ -77,7 +78,9 @@ class Tables:
 
     def _values(self, kernel: Any, workers: int) -> Array:
         distances: Any = self.distances
-        K, shrink = np.empty(distances.shape), (self.least[self.family] / kernel.lengthscale) ** 2
+        if self.values is None:
+            self.values = np.empty(distances.shape)
+        K, shrink = self.values, (self.least[self.family] / kernel.lengthscale) ** 2
 
         def fill(part: slice) -> None:
             np.multiply(distances[part], shrink, out=K[part])

@@ -7,7 +7,7 @@ import pytest
 from sklearn.metrics.pairwise import rbf_kernel
 
 from gramian.progress import Clock
-from gramian.solvers.svm.active_set import polish
+from gramian.solvers.svm.active_set import minimum_on_face, polish
 from gramian.solvers.svm.tasks import State, Task, novelty
 from reference_svm import objective
 
@@ -71,3 +71,46 @@ def test_where_the_objective_is_rounding_the_smaller_violation_is_kept(seed):
         assert violation(*box, after, one.split, 0.0) <= violation(*box, before.beta, one.split, 0.0)
         before = state(*box, after, one.split, 0.0)
     assert violation(*box, after, one.split, 0.0) < 1e-21
+
+
+def draw_face(seed, n=40, two=False):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 3))
+    K = rbf_kernel(X, gamma=0.3)
+    return K, rng.standard_normal(n), rng.uniform(-0.5, 0.5, n), [slice(0, 15), slice(15, n)] if two else [slice(0, n)]
+
+
+@pytest.mark.parametrize("two", [False, True])
+def test_the_minimum_on_a_face_without_bounds_solves_the_equations(two):
+    K, slope, beta, groups = draw_face(0, two=two)
+    far = np.full(beta.size, 1e9)
+    found = minimum_on_face(K.copy(), slope, beta, -far, far, groups)
+    after = slope + K @ (found - beta)
+    for g in groups:
+        assert np.ptp(after[g]) <= 1e-9 * np.abs(K).max() * np.abs(found).max()
+        assert found[g].sum() == pytest.approx(beta[g].sum(), abs=1e-9)
+
+
+@pytest.mark.parametrize("two", [False, True])
+@pytest.mark.parametrize("seed", range(5))
+def test_variables_that_reach_a_bound_are_fixed_there_and_the_others_are_optimal(seed, two):
+    K, slope, beta, groups = draw_face(seed, two=two)
+    lower, upper = np.full(beta.size, -0.6), np.full(beta.size, 0.6)
+    found = minimum_on_face(K.copy(), slope, beta, lower, upper, groups)
+    fixed, move = (found == lower) | (found == upper), found - beta
+    assert 1 < np.count_nonzero(fixed) < beta.size
+    assert np.all((lower <= found) & (found <= upper))
+    assert slope @ move + 0.5 * move @ K @ move < 0.0
+    for g in groups:
+        assert found[g].sum() == pytest.approx(beta[g].sum(), abs=1e-12)
+        assert np.ptp((slope + K @ move)[g][~fixed[g]]) <= 1e-9
+
+
+def test_the_minimum_on_a_face_takes_a_ridge_where_the_kernel_is_singular_and_refuses_indefinite_ones():
+    K, slope, beta, groups = draw_face(3)
+    bounds = np.full(beta.size, -1.0), np.full(beta.size, 1.0)
+    low = K[:, :4] @ K[:4]
+    found = minimum_on_face(low.copy(), slope, beta, *bounds, groups)
+    move = found - beta
+    assert slope @ move + 0.5 * move @ low @ move < 0.0
+    assert minimum_on_face(K - 2.0 * np.eye(len(K)), slope, beta, *bounds, groups) is None

@@ -211,3 +211,18 @@ def test_ctrl_c_gets_through():
 
     with pytest.raises(KeyboardInterrupt):
         solve(svm_tasks.classification(y, np.ones(300)), kernel_rows(X), tol=1e-3, tick=interrupt)
+
+
+@pytest.mark.parametrize("name", ["classification", "regression"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_ill_conditioned_problems_take_newton_steps_on_the_free_variables(name, dtype):
+    """With pair steps alone these take 4 and 7 million."""
+    X, y = draw(2100, seed=3)
+    weight, target = np.full(2100, 1e4), X[:, 0] ** 2 + 0.3 * X[:, 1]
+    task = {
+        "classification": svm_tasks.classification(y, weight),
+        "regression": svm_tasks.regression(target, weight, 0.02),
+    }[name]
+    solution = solve(task, kernel_rows(X, kernel=RBF(3.0), dtype=dtype, direct=True), tol=1e-6)
+    assert solution.certificate.converged
+    assert solution.certificate.iterations < 400_000

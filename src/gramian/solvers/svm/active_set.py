@@ -1,18 +1,19 @@
-"""A primal active-set method for a small quadratic program, started close to the optimum.
+"""Newton's method on the free variables of a quadratic program, in the space in which the sums of groups do not change.
 
-SMO leaves a violation of about its tolerance, and where it stops depends on the order of the rows. Here the KKT
-equations of the variables between their bounds are solved as a linear system, in the space in which the sums of the
-groups do not change; steps end at the first bound.
+Pair steps need very many steps where the kernel matrix of the free variables is ill-conditioned. ``minimum_on_face``
+solves for all of them at once: a step ends at the first bound, that variable is fixed, and the next step follows from
+the same Cholesky factor by a rank-one correction.
 
-Steps are taken by the compiled code that ``dense`` uses too. That solves its small systems in compiled code; here they
-are larger, and solved by LAPACK.
+``polish`` is a primal active-set method, for small problems that are nearly solved: SMO leaves a violation of about
+its tolerance, and where it stops depends on the order of the rows. Steps are taken by the compiled code that ``dense``
+uses too. That solves its small systems in compiled code; here they are larger, and solved by LAPACK.
 """
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, lapack
 
 from gramian.progress import Clock
 from gramian.solvers.svm.tasks import EPSILON, State, Vector, slopes
@@ -22,7 +23,82 @@ ROUNDS = 5
 """Limit on rounds, per variable."""
 RIDGE = 1e-14
 """Added to the diagonal of the system, relative to its largest entry; the kernel need not have full rank."""
+LARGEST_RIDGE = 1e-7
+"""Newton's method is not used where the Cholesky factor needs a larger ridge."""
+MOST_FIXED = 256
+"""Limit on variables fixed with one Cholesky factor."""
 FOREVER = Clock()
+
+
+def minimum_on_face(
+    K: Vector, slope: Vector, beta: Vector, lower: Vector, upper: Vector, groups: list[slice]
+) -> Vector | None:
+    """Minimise over variables between their bounds, and fix each that reaches one: K (f, f), overwritten → β (f,).
+
+    The result is not yet a minimum if more than ``MOST_FIXED`` reach one; None if K has no Cholesky factor.
+    """
+    factor, total = _factor(K), [float(beta[g].sum()) for g in groups]
+    if factor is None:
+        return None
+
+    def solve(B: Vector) -> Vector:
+        return np.ascontiguousarray(lapack.dpotrs(factor, B.T, lower=1)[0].T)
+
+    beta, members = beta.copy(), np.zeros((len(groups), beta.size))
+    for line, g in zip(members, groups, strict=True):
+        line[g] = 1.0
+    # The inverse of K between the variables that are not fixed, times the slopes and each group's indicator; it is
+    # the inverse of all of K minus WᵀW.
+    X, W = solve(np.vstack([slope, members])), np.empty((MOST_FIXED, beta.size))
+    columns: dict[int, Vector] = {}
+    for fixed in range(MOST_FIXED):
+        pull = np.linalg.solve(members @ X[1:].T, members @ X[0]) @ X[1:]
+        step = pull - X[0]
+        room = np.full(step.size, np.inf)
+        np.divide(np.where(step > 0.0, upper, lower) - beta, step, out=room, where=step != 0.0)
+        i = int(room.argmin())
+        if not room[i] < 1.0:
+            beta += step
+            break
+        length = max(float(room[i]), 0.0)
+        beta += length * step
+        X[0] += length * step
+        if not fixed:
+            ahead = np.flatnonzero(room < 1.0).tolist()
+            columns = dict(zip(ahead, solve(_units(ahead, beta.size)), strict=True))
+        beta[i] = upper[i] if step[i] > 0.0 else lower[i]
+        column = columns[i] if i in columns else solve(_units([i], beta.size))[0]
+        column = (column - W[:fixed, i] @ W[:fixed]) * members.any(axis=0)  # exactly zero for fixed variables
+        if not column[i] > 0.0:
+            break
+        W[fixed] = column / np.sqrt(column[i])
+        X -= np.outer(X[:, i] / column[i], column)
+        X[:, i] = members[:, i] = 0.0
+        if not members.any(axis=1).all():
+            break
+    for g, all_of_them in zip(groups, total, strict=True):
+        beta[g] = _repaired(beta[g], lower[g], upper[g], all_of_them)
+    return beta
+
+
+def _factor(K: Vector) -> Vector | None:
+    """The lower Cholesky factor with the least ridge for which it exists, in the memory of K."""
+    diagonal, ridge = K.diagonal().copy(), RIDGE
+    while ridge <= LARGEST_RIDGE:
+        np.fill_diagonal(K, diagonal + ridge * float(diagonal.max()))
+        factor, failed = lapack.dpotrf(K.T, lower=1, clean=0, overwrite_a=1)
+        if not failed:
+            return np.asarray(factor)
+        for i in range(len(K)):  # LAPACK has left the triangle below the diagonal
+            K[i, i:] = K[i:, i]
+        ridge *= 100.0
+    return None
+
+
+def _units(places: list[int], size: int) -> Vector:
+    found = np.zeros((len(places), size))
+    found[np.arange(len(places)), places] = 1.0
+    return found
 
 
 def polish(K: Vector, state: State, clock: Clock = FOREVER) -> Vector:

@@ -431,7 +431,11 @@ class StoredRows(Rows):
         out[:] = self.exact(objects, objects)
 
     def exact(self, objects: Index, others: Index) -> NDArray[np.float64]:
-        return self._matrix[np.ix_(self.ids[objects], self.ids[others])]
+        numbers, columns = self.ids[objects], self.ids[others]
+        out = np.empty((numbers.size, columns.size), self.dtype)
+        for row, i in zip(out, numbers.tolist(), strict=True):
+            self._matrix[i].take(columns, out=row, mode="clip")  # several times as fast as indexing by np.ix_
+        return out
 
     def add(self, objects: Index, weights: NDArray[np.float64], total: NDArray[np.float64]) -> None:
         # Summing whole contiguous rows is faster than gathering the objects' columns.

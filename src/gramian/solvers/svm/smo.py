@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from gramian.certificates import Certificate
 from gramian.progress import Clock, Tick, silent
 from gramian.resources import one_blas_thread
-from gramian.solvers.svm.active_set import polish
+from gramian.solvers.svm.active_set import minimum_on_face, polish
 from gramian.solvers.svm.dense import Batch, solve_dense
 from gramian.solvers.svm.row_cache import Index, KernelRows, Rows
 from gramian.solvers.svm.tasks import (
@@ -61,6 +61,10 @@ TINY_SET = 16
 """Below this size, a working set is the worst pair alone."""
 STEPS_PER_VARIABLE = 100
 """Limit on pair steps per variable of a working set; after as many per variable overall, try the active-set method."""
+BEFORE_NEWTON = 20
+"""The limit where Newton's method on the free variables follows, which takes about as long."""
+MOST_FREE = 1536
+"""Largest number of free variables for Newton's method, whose matrix then takes 19 MB."""
 MOST_PATIENCE, LAST_PATIENCE = 400, 10_000
 """Steps per variable after which the active-set method is not tried again; after which larger problems give up."""
 SHRINK_EVERY = 8
@@ -167,8 +171,10 @@ class _Descent:
         self.drift = 0.0
         """Bound on the rounding in Kβ since it was last recomputed."""
         self.convex = rows.definite
-        self.refined = self.noisy = 0
+        self.newton = not rows.on_card
+        """Whether Newton's method on the free variables may still help."""
         self.room = np.empty(0)
+        self.refined = self.noisy = 0
         diagonal = rows.diagonal()
         known = np.zeros(diagonal.size) if task.values is None else task.values
         self.state = State(task, task.start.astype(np.float64), known, diagonal)
@@ -283,7 +289,8 @@ class _Descent:
                 return False
             self.check_limits()
             recent = self.working_set(state, up, down, recent)
-            self.improve(state, np.sort(recent), max(0.9 * tol * self.unit(state), self.inner * violation))
+            if not self.improve(state, np.sort(recent), max(0.9 * tol * self.unit(state), self.inner * violation)):
+                self.minimise_free(state)
             rounds += 1
             if state is self.state and self.drift > max(ROUNDING * tol * self.unit(state), 8.0 * self.rounding):
                 self.rebuild()
@@ -347,13 +354,14 @@ class _Descent:
                 parts.append(found)
         return np.concatenate(parts)
 
-    def improve(self, state: State, working: Index, tol: float) -> None:
-        """Optimise the working set, with all other variables fixed."""
+    def improve(self, state: State, working: Index, tol: float) -> bool:
+        """Optimise the working set, with all other variables fixed; return False if that takes too many pair steps."""
         from gramian.solvers.svm.pair_steps import pair_steps
 
         objects, before = state.task.objects[working], state.beta[working]
         beta, gradient = before.copy(), state.gradient[working]
-        limit = int(min(STEPS_PER_VARIABLE * working.size, self.budget - self.steps))
+        most = (BEFORE_NEWTON if self.newton else STEPS_PER_VARIABLE) * working.size
+        limit = int(min(most, self.budget - self.steps))
         task, split = state.task, int(np.searchsorted(working, state.task.split))
         lower, upper = task.lower[working], task.upper[working]
         held = HELD[0] < min(self.scale, tol) and max(self.scale, float(np.abs(gradient).max())) < HELD[1]
@@ -370,13 +378,47 @@ class _Descent:
         if not moved.size:
             raise _StalledError(self.lost)
         state.beta[working] = beta
-        moves = (beta - before)[moved]
-        self.rows.add(objects[moved], moves, state.values)
-        self.drift += EPSILON * self.scale * float(np.abs(moves).max())
-        noise = SINGLE * self.scale * float(np.linalg.norm(moves))
+        noise = self.add(objects[moved], (beta - before)[moved], state)
         self.noisy += self.rows.narrow and (noise > ROUNDING * tol or taken == STEPS_PER_VARIABLE * working.size)
         if self.noisy > NOISY_ROUNDS and self.rows.narrow:
             raise _StalledError(self.lost)
+        return int(taken) < most
+
+    def add(self, objects: Index, moves: Vector, state: State) -> float:
+        """Update Kβ after moves of the variables of some objects; return its rounding in single precision."""
+        self.rows.add(objects, moves, state.values)
+        self.drift += EPSILON * self.scale * float(np.abs(moves).max(initial=0.0))
+        return SINGLE * self.scale * float(np.linalg.norm(moves))
+
+    def minimise_free(self, state: State) -> None:
+        """Minimise over the free variables by Newton's method, as far as bounds allow."""
+        task, kink, beta = state.task, state.task.kink, state.beta
+        (free,) = np.nonzero((beta > task.lower) & (beta < task.upper) & ((beta != 0.0) | (kink == 0.0)))
+        objects, most = task.objects[free], min(MOST_FREE, self.rows.largest_square)
+        if not (self.newton and self.convex and 1 < free.size <= most):
+            return
+        if self.rows.direct or self.rows.narrow:  # without the rounding of the cache
+            K = np.array(self.rows.exact(objects, objects), dtype=np.float64)
+        else:
+            self.rows.square(objects, K := np.empty((free.size, free.size)))
+        before, values, sign = beta[free], state.values.copy(), np.sign(beta[free]) * (kink > 0.0)
+        lower = np.where(sign > 0.0, np.maximum(task.lower[free], 0.0), task.lower[free])
+        upper = np.where(sign < 0.0, np.minimum(task.upper[free], 0.0), task.upper[free])
+        edges = np.searchsorted(free, [g.start for g in state.groups])
+        groups = [slice(a, z) for a, z in zip(edges, [*edges[1:], free.size], strict=True) if a < z]
+        slope = state.gradient[free] + kink * sign
+        after = minimum_on_face(K, slope, before, lower, upper, groups)
+        if after is None:
+            self.newton = False
+            return
+        moves = after - before
+        self.add(objects, moves, state)
+        # The mean of both gradients times the step: the difference of the objectives without cancellation.
+        self.newton = bool((slope + state.gradient[free] + kink * sign) @ moves < 0.0)
+        if self.newton:
+            beta[free] = after
+        else:
+            state.values = values
 
     def block(self, objects: Index, dtype: np.dtype[Any]) -> tuple[Vector, Index, Vector, NDArray[np.bool_]]:
         """A matrix, the objects' row numbers in it, K between the objects (q, q), and which of its rows are filled."""

@@ -31,6 +31,8 @@ counts them in the same way.
 """
 EXCESS = 2.0
 """The same in a slope minus the multiplier, which is a mean of slopes."""
+NEARLY_SAME = 4.0 / 3.0
+"""Up to this factor, the start of a task with wider bounds is the old solution itself."""
 EPSILON = float(np.finfo(np.float64).eps)
 TINIEST = float(np.finfo(np.float64).tiny)
 
@@ -129,15 +131,19 @@ def novelty(weight: Vector, nu: float) -> Task:
 
 
 def start_of(task: Task, beta: Vector, values: Vector, growth: float, edges: Any = (0,)) -> Start:
-    """Return the best starting point c β with c <= ``growth`` for the task with bounds ``growth`` times as wide.
+    """Return where to start the task with bounds ``growth`` times as wide: c β, with about the best c <= ``growth``.
 
-    Of concatenated tasks, which begin at the ``edges``, each has a c of its own: beta, values (m,).
+    It is ``growth`` where that is no worse than 1, so that variables stay at their bounds, and 1 where the best is
+    nearly 1, so that slopes stay. Of concatenated tasks, which begin at the ``edges``, each has a c of its own: beta,
+    values (m,).
     """
     slope = np.add.reduceat(task.linear * beta + task.kink * np.abs(beta), edges)
     quadratic = np.add.reduceat(beta * values, edges)
     scale = np.full(slope.size, growth)
     np.divide(np.maximum(-slope, 0.0), quadratic, out=scale, where=quadratic > 0)
-    scales = np.repeat(np.minimum(scale, growth), np.diff([*edges, beta.size]))
+    shorter = np.where(scale <= NEARLY_SAME, np.minimum(scale, 1.0), scale)
+    scale = np.where(2.0 * scale >= 1.0 + growth, growth, np.minimum(shorter, growth))
+    scales = np.repeat(scale, np.diff([*edges, beta.size]))
     return Start(np.clip(scales * beta, growth * task.lower, growth * task.upper), scales * values)
 
 
