@@ -434,7 +434,7 @@ class _Descent:
     # ---- shrinking -----------------------------------------------------------------------------------------------
 
     def shrunk_descent(self, rows: KernelRows, tol: float, until: float) -> bool:
-        """Solve without the variables likely to stay at their bounds; return False if there are too few of these."""
+        """Solve without the variables likely to stay at their bounds; return False if these are too few, or all."""
         state = self.state
         up, down = state.slopes()
         live = np.zeros(state.beta.size, dtype=bool)
@@ -443,7 +443,7 @@ class _Descent:
         used = np.zeros(state.values.size, dtype=bool)
         used[state.task.objects[live]] = True
         live = used[state.task.objects]
-        if np.count_nonzero(live) > SHRINK_WORTH * live.size:
+        if not 0 < np.count_nonzero(live) <= SHRINK_WORTH * live.size:
             return False
         (variables,), (kept,) = np.nonzero(live), np.nonzero(used)
         part = state.restrict(variables, kept)
