@@ -57,7 +57,9 @@ VARIED = {
     (111, 2000, 600): [2086779130],  # a gap that a singular Hessian hid
     (115, 2000, 200): [1285284729],  # features of single precision
     (117, 2000, 60): [2103043253, 1319175473],  # rounding of kernel values at landmarks
-    (208, 2000, 600): [1185852889],  # pair steps on some rows that end within the tolerance
+    (208, 2000, 600): [1185852889, 1238806231],  # pair steps on some rows that end within the tolerance; a flat ball
+    (305, 2000, 600): [1487343861],  # sums over features of 1e18
+    (311, 2000, 600): [336972520],  # a dual point that descent from f does not reach
     (302, 2000, 600): [2067341168],  # features of rounding, of landmarks as good as equal
     (83, 2000, 600): [1783749527, 1927740528],  # large features: a multiplier too small to make f zero; a false alarm
 }

@@ -22,6 +22,8 @@ NEWTON, HALVINGS = 20, 12
 """Newton steps at most, and how often each is halved."""
 NEAR = (0.0, *np.logspace(-12.0, -2.0, 21))
 """Distances to a kink, relative to the largest value, within which a row may have any slope of the kink."""
+NUDGE = 1e-6
+"""The share of a norm by which it is changed to see how the slope of a penalty changes."""
 ACTIVE = 150
 """Up to this many such rows an active-set method is used, which ends exactly at bounds."""
 FREE = 2000
@@ -74,12 +76,14 @@ class LearnedFunction:
         return max(float(np.sum(r * self.K(r))), 0.0)
 
     def square(self, u: Array) -> float:
-        """``‖u‖²_K``; the mean of features does not count where ``Σ u`` is zero but for rounding."""
+        """``‖u‖²_K``; sums over features that are rounding, and the mean of features where ``Σ u`` is, do not count."""
         if self.F is None:
             return max(float(np.sum(u * self.K(u))), 0.0)
         mean, off = self.F.mean(axis=0), u.sum(axis=0)
         off[np.abs(off) <= BALANCED * np.abs(u).sum(axis=0)] *= not self.intercept
-        return float(np.sum(((self.F - mean).T @ u + mean[:, None] * off) ** 2))
+        sums = (self.F - mean).T @ u + mean[:, None] * off
+        sums[np.abs(sums) <= BALANCED * (np.abs(self.F).T @ np.abs(u))] = 0.0
+        return float(np.sum(sums**2))
 
     def points(self, mu: float) -> Iterator[Array]:
         """Dual points to try: the fit's, slopes at f, multiples of the coefficients; for small K, slopes near both."""
@@ -142,22 +146,41 @@ class LearnedFunction:
         return np.clip(u - off * room / max(float(room.sum()), TINIEST), low, high)
 
     def _balanced(self, F: Array, wanted: Array) -> Array:
-        """Slopes near f whose sum ``Fᵀu`` is what the coefficients require, by Newton's method in the values."""
-        unit = float(np.abs(F).max()) or 1.0  # so that sums count beside large features
-        F, wanted = F / unit, wanted / unit
-        G = np.column_stack([F, np.ones(len(F))]) if self.intercept else F
-        wanted = np.vstack([wanted, np.zeros((1, wanted.shape[1]))]) if self.intercept else wanted
-        f, rest, k = self.at, wanted - G.T @ self.gradient(self.at), wanted.shape[1]
+        """Slopes near f whose sum ``Fᵀu`` is what the coefficients require."""
+        return self._newton(F, lambda step: (-wanted, np.zeros(2 * [step.size])))
+
+    def _newton(self, F: Array, penalty: Callable[[Array], tuple[Array, Array]]) -> Array:
+        """Slopes at the minimum of the loss plus a penalty, by Newton's method from f.
+
+        The penalty of a change of the coefficients is known by its slope (m, k) and its Hessian, by columns.
+        """
+        unit, (m, k) = (
+            float(np.abs(F).max()) or 1.0,
+            (F.shape[1], self.f.shape[1]),
+        )  # so that sums count beside features
+        G = np.column_stack([F / unit, np.ones((len(F), int(self.intercept)))])
+        inner = (np.arange(k)[:, None] * G.shape[1] + np.arange(m)).ravel()
+
+        def seen(theta: Array) -> tuple[Array, Array, Array]:
+            f, (slope, bend) = self.at + G @ theta, penalty(theta[:m] / unit)
+            rest = -G.T @ self.gradient(f)
+            rest[:m] -= slope / unit
+            return rest, f, bend / unit**2
+
+        theta = np.zeros((G.shape[1], k))
+        rest, f, bend = seen(theta)
         for _ in range(NEWTON):
-            bend = self.w[:, None, None] * np.reshape(self.loss.curvature(f, self.y), (-1, k, k))
-            H = np.block([[(G * bend[:, i, j, None]).T @ G for j in range(k)] for i in range(k)])
-            step = G @ np.linalg.lstsq(H, rest.T.ravel(), rcond=EPS)[0].reshape(k, -1).T
-            tried = [f + 0.5**i * step for i in range(HALVINGS)]
-            rests = [wanted - G.T @ self.gradient(each) for each in tried]
-            best = min(range(HALVINGS), key=lambda i: float(np.linalg.norm(rests[i])))
-            if not np.linalg.norm(rests[best]) < np.linalg.norm(rest):
+            curved = self.w[:, None, None] * np.reshape(self.loss.curvature(f, self.y), (-1, k, k))
+            H = np.block([[(G * curved[:, i, j, None]).T @ G for j in range(k)] for i in range(k)])
+            H[np.ix_(inner, inner)] += bend
+            bent = np.diagonal(H)
+            units = np.divide(1.0, np.sqrt(bent), out=np.zeros_like(bent), where=bent > TINIEST)
+            step = units * np.linalg.lstsq(units[:, None] * H * units, units * rest.T.ravel(), rcond=EPS)[0]
+            tried = [theta + 0.5**i * step.reshape(k, -1).T for i in range(HALVINGS)]
+            there = min(((*seen(each), each) for each in tried), key=lambda there: float(np.linalg.norm(there[0])))
+            if not np.linalg.norm(there[0]) < np.linalg.norm(rest):
                 break
-            f, rest = tried[best], rests[best]
+            rest, f, bend, theta = there
         return self.gradient(f)
 
     def _between(self, F: Array, wanted: Array, near: float) -> Array:
@@ -175,21 +198,20 @@ class LearnedFunction:
         u[free] = unit * lsq_linear(A, wanted / unit, (low[free] / unit, high[free] / unit), method=method, tol=1e-15).x
         return u[:, None]
 
-    def descended(self, penalty: Callable[[float], tuple[float, float]]) -> Array:
-        """Slopes at the end of BFGS from f in the features, or a root of K: penalty(‖f‖) is a value and its slope."""
+    def descended(self, slope: Callable[[float], float]) -> Array:
+        """Slopes at the minimum in the features, or a root of K, under a penalty with this slope at a norm."""
         F = root_of(self.K, len(self.f)) if self.F is None else self.F
-        own, unit = self.coefficients if self.F is not None else F.T @ self.coefficients, float(self.w.sum())
+        own = self.coefficients if self.F is not None else F.T @ self.coefficients
+        least = max(1e-12 * float(np.linalg.norm(own)), TINIEST)
 
-        def objective(x: Array) -> tuple[float, Array]:
-            c, b = x[: own.size].reshape(own.shape), x[own.size :]
-            norm, slopes = float(np.linalg.norm(c)), self.gradient(F @ c + b)
-            value, slope = penalty(norm)
-            by_c = F.T @ slopes + slope / max(norm, TINIEST) * c
-            both = np.concatenate([by_c.ravel(), slopes.sum(axis=0) * self.intercept])
-            return (self.value(F @ c + b) + value) / unit, both / unit
+        def penalty(step: Array) -> tuple[Array, Array]:
+            c = own + step
+            norm = max(float(np.linalg.norm(c)), least)
+            by_norm, along = slope(norm) / norm, c.T.ravel() / norm
+            bend = (slope(norm * (1.0 + NUDGE)) - slope(norm)) / (norm * NUDGE)
+            return by_norm * c, by_norm * np.eye(c.size) + (bend - by_norm) * np.outer(along, along)
 
-        x = minimize(objective, np.concatenate([own.ravel(), self.b]), jac=True, options={"gtol": 0.0}).x
-        return self.gradient(F @ x[: own.size].reshape(own.shape) + x[own.size :])
+        return self._newton(F, penalty)
 
     def best_constant(self, f: Array, start: Array) -> Array:
         """The constants that minimise the loss, added to f."""

@@ -179,9 +179,9 @@ def _best_bound(
         if abs(primal - dual) <= ENOUGH * scale:
             return dual
     unknowns = (len(g.f) if g.F is None else g.F.shape[1]) * g.f.shape[1]
-    smooth = offers(g.loss, "curvature") and model.penalty != "ball" and unknowns <= SEARCHED
+    smooth = offers(g.loss, "curvature") and g.norm2 > 0 and unknowns <= SEARCHED
     if smooth and not abs(primal - dual) <= tol * scale:
-        u = g.descended(partial(_penalty, model, total))
+        u = g.descended(partial(_slope, model, strengths[0], total))
         bounds = [_bound(model, g, v, strengths[0], total) for v in (u, g.feasible(u))]
         dual = min(dual, *bounds, key=lambda d: abs(primal - d))
     mu = strengths[0]
@@ -288,12 +288,13 @@ def _by_multiplier(model: Any, g: LearnedFunction, faults: list[str]) -> Certifi
     return replace(of, kind="stationary", primal=primal, dual=math.nan, gap=math.nan, violation=of.gap)
 
 
-def _penalty(model: Any, total: float, norm: float) -> tuple[float, float]:
-    """The penalty of a norm, and its slope."""
-    strength = model.lam_ * total
+def _slope(model: Any, mu: float, total: float, norm: float) -> float:
+    """The slope of the penalty at a norm; of a ball, of the squared penalty with the same solution."""
+    if model.penalty == "ball":
+        return mu * norm
     if isinstance(model.penalty, str):
-        return (strength * norm, strength) if model.penalty == "norm" else (0.5 * strength * norm**2, strength * norm)
-    return strength * float(model.penalty.value(norm)), strength * float(model.penalty.derivative(norm))
+        return float(model.lam_ * total * (1.0 if model.penalty == "norm" else norm))
+    return float(model.lam_ * total * model.penalty.derivative(norm))
 
 
 def _conjugate(g: Any, t: float) -> float:
