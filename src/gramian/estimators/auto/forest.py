@@ -40,7 +40,7 @@ TOTAL, RATES = 30.0, (0.05, 0.2)
 PATIENCE, CHUNK, GROWTH = 40, 50, 0.3
 """Boosting ends where so many trees have not improved predictions of the rows left out, which is looked at after so
 many trees, and after this share of those grown."""
-TREES = (60, 2000)
+TREES = (100, 2000)
 """Fewer trees than the first are not worth their time; more than the second are not grown."""
 LEAST_ROWS, MOST_CLASSES = 500, 30
 """Without so many rows, or with more classes, no forest is grown."""
