@@ -516,4 +516,4 @@ def _beside_svm(model: Any, X: Any, y: Any, w: Any, found: Any) -> list[str]:
     best = verify(theirs, X, y, w)
     # What a gap is relative to: the objective or, if that is nearly zero, the scale of the data.
     scale = (found.primal - found.dual) / found.gap if found.gap > 0 else 1e-9
-    return [] if "infeasible" in best.message else _worse(found.primal, best.primal, model.tol, scale)
+    return [] if "infeasible" in best.message else _worse(found.primal, best.primal, model.tol + found.rounding, scale)

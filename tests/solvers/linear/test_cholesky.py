@@ -57,6 +57,15 @@ def test_what_the_factor_answers():
 
 
 @pytest.mark.usefixtures("small_blocks")
+@pytest.mark.parametrize("scale", [1e-60, 1e-20, 1e20])
+def test_the_product_does_not_depend_on_the_scale(scale):
+    A, V = scale * definite(20), np.random.default_rng(1).standard_normal((20, 2))
+    factor = cholesky(A.copy())
+    L = factor.lower()
+    np.testing.assert_allclose(factor @ V, A @ V, rtol=1e-12, atol=1e-14 * scale)
+    np.testing.assert_array_equal(factor.lower(), L)
+
+
 def test_works_in_the_memory_of_its_argument():
     A = definite(30)
     assert cholesky(A).packed is A

@@ -80,11 +80,13 @@ class Factor:
         return np.asarray(Z.reshape(B.shape))
 
     def __matmul__(self, V: NDArray[Any]) -> Array:
-        """``A @ V``, from the upper triangle, which still holds A."""
-        V = np.asarray(V, dtype=np.float64)
-        product = blas.dsymm(1.0, self.packed.T, _columns(V), lower=1).reshape(V.shape)
-        change = self.diagonal - np.diagonal(self.packed)
-        return np.asarray(product + (change if V.ndim == 1 else change[:, None]) * V)
+        """``A @ V``, from the upper triangle, which still holds A, and its diagonal, meanwhile in the place of L's."""
+        V, own = np.asarray(V, dtype=np.float64), np.diagonal(self.packed).copy()
+        np.fill_diagonal(self.packed, self.diagonal)  # where A is small, that of L is larger and leaves rounding
+        try:
+            return np.asarray(blas.dsymm(1.0, self.packed.T, _columns(V), lower=1).reshape(V.shape))
+        finally:
+            np.fill_diagonal(self.packed, own)
 
     def inverse_diagonal(self) -> Array:
         """Return the diagonal of (A + jitter · I)⁻¹, by strips of columns of L⁻¹: → (n,)."""
