@@ -14,7 +14,7 @@ from gramian import SVC, AutoKernelRegressor, KernelPCA, KernelRidge, save
 from gramian.cli import main
 
 uvicorn = pytest.importorskip("uvicorn", reason="pip install '.[serve]'")
-from gramian.cli.service import Limits, Service, application  # noqa: E402
+from gramian.cli.http_service import Limits, Service, application  # noqa: E402
 
 SMALL = Limits(body=4000, rows=5, seconds=3.0)
 

@@ -28,7 +28,7 @@ def run(options: argparse.Namespace, screen: Screen) -> None:
     try:
         import uvicorn
 
-        from gramian.cli.service import Limits, Service, application
+        from gramian.cli.http_service import Limits, Service, application
     except ImportError as error:
         raise ImportError(f"{error}; gramian serve needs its extra: pip install '.[serve]' in the clone") from None
     model, notes = saved(options)
