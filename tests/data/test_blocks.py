@@ -5,14 +5,12 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from gramian.data import Blocks, connect
 from gramian.data.blocks import as_blocks, is_blocks
 from gramian.data.checkpoint import Checkpoint
 from gramian.data.loaders import BlockError
-from gramian.data.passes import Passes, Sums, ThreadExecutor, Tree, plus, row_keys, threshold
+from gramian.data.passes import Passes, Sums, ThreadExecutor
 from gramian.data.tables import TableError
 
 pa = pytest.importorskip("pyarrow")
@@ -157,43 +155,6 @@ def test_repr_and_refusal_of_an_array(data):
 # ---- sums and samples -----------------------------------------------------------------------------------------------
 
 
-@given(st.integers(1, 70), st.sampled_from([1, 2, 4, 8, 16]))
-@settings(max_examples=60, deadline=None)
-def test_the_tree_depends_on_the_number_of_leaves_alone(leaves, segment):
-    """In order, in segments, or level by level: the same additions."""
-    values = [Sums.of(x=v) for v in np.random.default_rng(leaves).standard_normal(leaves) * 10.0 ** np.arange(leaves)]
-    one = Tree()
-    for value in values:
-        one.push(value)
-    several = Tree()
-    for start in range(0, leaves, segment):
-        part = Tree()
-        for value in values[start : start + segment]:
-            part.push(value)
-        several.push(part.root(), len(values[start : start + segment]))
-    level = values
-    while len(level) > 1:
-        pairs = [plus(a, b) for a, b in zip(level[::2], level[1::2], strict=False)]
-        level = pairs + (level[-1:] if len(level) % 2 else [])
-    assert one.root()["x"] == several.root()["x"] == level[0]["x"]
-
-
-def test_a_sample_is_uniform():
-    counts = np.zeros(200)
-    for seed in range(400):
-        counts[np.argsort(row_keys(seed, np.arange(200)))[:20]] += 1
-    # Each row is drawn 40 times, with deviation 6.
-    assert abs(counts.mean() - 40) < 1e-9
-    assert counts.min() > 10
-    assert counts.max() < 70
-
-
-def test_a_threshold_leaves_enough_rows():
-    n = 100_000
-    for seed in range(20):
-        assert 500 <= np.count_nonzero(row_keys(seed, np.arange(n)) <= np.uint64(threshold(500, n))) < 800
-
-
 def test_sample_with_most_weights_zero(data):
     X, y, _ = data
     w = np.zeros(1000)
@@ -303,7 +264,7 @@ def test_a_file_that_shrinks_is_noticed(data, tmp_path):
         added(blocks)
 
 
-# ---- threads and checkpoints ----------------------------------------------------------------------------------------
+# ---- checkpoints and progress ---------------------------------------------------------------------------------------
 
 
 def failing(part, folder, at):
@@ -350,15 +311,6 @@ def test_a_checkpoint_of_another_problem_is_refused(data, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match="is a file"):
         Checkpoint(tmp_path / "file")
-
-
-def test_answers_do_not_depend_on_the_number_of_threads(data):
-    X, y, w = data
-    found = []
-    for n_jobs in (1, 2, 5):
-        with Blocks(X, y, w, rows=13, client=False).passes(n_jobs=n_jobs) as passes:
-            found.append(passes.sum(sums))
-    assert all(np.array_equal(found[0]["X"], other["X"]) for other in found[1:])
 
 
 def test_progress_is_told_in_rows(data):

@@ -1,12 +1,16 @@
+"""Passes: sums, samples, and what is kept between passes over rows in memory."""
+
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import sparse
 
 from gramian.data.blocks import Blocks
 from gramian.data.passes import HELD_ROWS as ROWS
-from gramian.data.passes import Held, Sums
+from gramian.data.passes import Held, Sums, Tree, plus, row_keys, threshold
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((2 * ROWS + 5, 3))
@@ -73,3 +77,48 @@ def _count(shared, parts):
 def test_all_weights_zero_is_refused() -> None:
     with pytest.raises(ValueError, match="positive for at least one row"):
         Held(X, y, np.zeros(y.size))
+
+
+@given(st.integers(1, 70), st.sampled_from([1, 2, 4, 8, 16]))
+@settings(max_examples=60, deadline=None)
+def test_the_tree_depends_on_the_number_of_leaves_alone(leaves, segment):
+    """In order, in segments, or level by level: the same additions."""
+    values = [Sums.of(x=v) for v in np.random.default_rng(leaves).standard_normal(leaves) * 10.0 ** np.arange(leaves)]
+    one = Tree()
+    for value in values:
+        one.push(value)
+    several = Tree()
+    for start in range(0, leaves, segment):
+        part = Tree()
+        for value in values[start : start + segment]:
+            part.push(value)
+        several.push(part.root(), len(values[start : start + segment]))
+    level = values
+    while len(level) > 1:
+        pairs = [plus(a, b) for a, b in zip(level[::2], level[1::2], strict=False)]
+        level = pairs + (level[-1:] if len(level) % 2 else [])
+    assert one.root()["x"] == several.root()["x"] == level[0]["x"]
+
+
+def test_a_sample_is_uniform():
+    counts = np.zeros(200)
+    for seed in range(400):
+        counts[np.argsort(row_keys(seed, np.arange(200)))[:20]] += 1
+    # Each row is drawn 40 times, with deviation 6.
+    assert abs(counts.mean() - 40) < 1e-9
+    assert counts.min() > 10
+    assert counts.max() < 70
+
+
+def test_a_threshold_leaves_enough_rows():
+    n = 100_000
+    for seed in range(20):
+        assert 500 <= np.count_nonzero(row_keys(seed, np.arange(n)) <= np.uint64(threshold(500, n))) < 800
+
+
+def test_answers_do_not_depend_on_the_number_of_threads() -> None:
+    found = []
+    for n_jobs in (1, 2, 5):
+        with Blocks(X[:1000], y[:1000], rows=13, client=False).passes(n_jobs=n_jobs) as passes:
+            found.append(passes.sum(_moments))
+    assert all(np.array_equal(found[0]["second"], other["second"]) for other in found[1:])
