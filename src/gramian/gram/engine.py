@@ -20,7 +20,7 @@ class Engine(Protocol):
 
     @property
     def name(self) -> str | None:
-        """As in ``device=``; None for the CPU."""
+        """As in ``device=``, and then all methods of ``Card`` are expected; None for the CPU."""
 
     @property
     def memory(self) -> int:

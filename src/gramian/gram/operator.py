@@ -103,7 +103,7 @@ class Gram(LinearOperator):
 
     @property
     def card(self) -> Card | None:
-        """The engine on a GPU, or None."""
+        """The engine on a GPU, which is any with a name, or None."""
         return None if self.engine.name is None else cast("Card", self.engine)
 
     @property
