@@ -18,11 +18,11 @@ def X(rng):
 def test_it_is_the_matrix(kernel, X):
     late, K = Deferred(kernel, X, None, 1), kernel(X)
     some = np.array([7, 3, 200])
-    np.testing.assert_allclose(late.among(some).dense(), K[np.ix_(some, some)], atol=1e-13)
+    np.testing.assert_allclose(late.submatrix(some).dense(), K[np.ix_(some, some)], atol=1e-13)
     np.testing.assert_array_equal(late.diagonal(), K.diagonal())
     assert "left" not in vars(late)
     np.testing.assert_allclose(late @ np.ones(300), K.sum(axis=1), rtol=1e-12)
-    np.testing.assert_allclose(late.among(some).dense(), K[np.ix_(some, some)], atol=1e-13)
+    np.testing.assert_allclose(late.submatrix(some).dense(), K[np.ix_(some, some)], atol=1e-13)
 
 
 def test_a_kernel_that_is_not_stationary_is_refused(X):

@@ -127,7 +127,7 @@ class Gram(LinearOperator):
         other.engine = replace(self.engine, workers=workers)  # type: ignore[type-var]
         return other
 
-    def among(self, index: NDArray[np.intp]) -> Gram:
+    def submatrix(self, index: NDArray[np.intp]) -> Gram:
         """Return K of some rows of X with themselves, each at most once, on the same engine: index (r,) → Gram."""
         other = copy(self)
         other.left, other.right = self.left[index], self.right[index]
@@ -214,8 +214,8 @@ class Gram(LinearOperator):
         V = np.asarray(V)
         if V.dtype.kind not in "fiub":
             raise TypeError(f"Gram multiplies by real numbers, got dtype {V.dtype}.")
-        narrow, scale = narrowed(V, self.dtype)
-        total = self.engine.product(self.left, self.right, narrow, flipped)
+        scaled, scale = narrowed(V, self.dtype)
+        total = self.engine.product(self.left, self.right, scaled, flipped)
         if scale is not None:
             total *= scale
         return total.astype(np.result_type(self.dtype, V.dtype), copy=False)
@@ -259,8 +259,8 @@ class Deferred(Gram):
         self.left, self.right = self.kernel.prepare(self.X)
         return vars(self)[name]
 
-    def among(self, index: NDArray[np.intp]) -> Gram:
-        return super().among(index) if "left" in vars(self) else self.like(self.X[index])
+    def submatrix(self, index: NDArray[np.intp]) -> Gram:
+        return super().submatrix(index) if "left" in vars(self) else self.like(self.X[index])
 
     def diagonal(self) -> NDArray[Any]:
         return np.full(self.shape[0], self.amplitude, self.dtype)
@@ -293,7 +293,7 @@ def _index(index: Any, size: int, what: str) -> Any:
 
 
 def narrowed(V: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
-    """Return V in the dtype of the tiles, scaled so that no column leaves that dtype's range: V (m, k) → (k,)."""
+    """Return V in the tiles' dtype, scaled to stay in its range: V (m, k) → (m, k), and the scale (k,) or None."""
     if V.dtype.kind == "f" and V.dtype.itemsize > dtype.itemsize:
         scale = units(V)
         return np.ascontiguousarray(V / scale, dtype=dtype), scale

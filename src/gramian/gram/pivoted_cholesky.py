@@ -359,7 +359,7 @@ def _accepted(
     """
     pool, stale, uniforms = draws
     rows, where = np.unique(np.concatenate([chosen, pool]), return_inverse=True)
-    block, old, new = gram.among(rows), where[: chosen.size], where[chosen.size :]
+    block, old, new = gram.submatrix(rows), where[: chosen.size], where[chosen.size :]
     K = block.dense().astype(np.float64, copy=False)[new]
     H: Array = K[:, new]
     F = K[:, old]
