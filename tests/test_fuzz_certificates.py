@@ -62,6 +62,7 @@ VARIED = {
         1238806231,
         1012198941,
     ],  # pair steps on some rows that end within the tolerance; a flat ball; a residual of a small K
+    (304, 2000, 600): [894427604],  # a dual point of a large constant kernel
     (305, 2000, 600): [1487343861],  # sums over features of 1e18
     (311, 2000, 600): [336972520],  # a dual point that descent from f does not reach
     (302, 2000, 600): [2067341168],  # features of rounding, of landmarks as good as equal

@@ -77,12 +77,15 @@ class LearnedFunction:
 
     def square(self, u: Array) -> float:
         """``‖u‖²_K``; sums over features that are rounding, and the mean of features where ``Σ u`` is, do not count."""
+        off, sizes = u.sum(axis=0), np.abs(u)
+        off[np.abs(off) <= BALANCED * sizes.sum(axis=0)] *= not self.intercept
         if self.F is None:
-            return max(float(np.sum(u * self.K(u))), 0.0)
-        mean, off = self.F.mean(axis=0), u.sum(axis=0)
-        off[np.abs(off) <= BALANCED * np.abs(u).sum(axis=0)] *= not self.intercept
+            balanced = self.intercept and not off.any()
+            Ku = self.K(u, balanced)
+            return max(float(np.sum(u * (Ku - Ku[0] * balanced))), 0.0)
+        mean = self.F.mean(axis=0)
         sums = (self.F - mean).T @ u + mean[:, None] * off
-        sums[np.abs(sums) <= BALANCED * (np.abs(self.F).T @ np.abs(u))] = 0.0
+        sums[np.abs(sums) <= BALANCED * (np.abs(self.F).T @ sizes)] = 0.0
         return float(np.sum(sums**2))
 
     def points(self, mu: float) -> Iterator[Array]:

@@ -100,12 +100,12 @@ def _machines(model: Any, data: Data, tasks: Any, weights: Array, link: Any, pre
     shown = Shown.of(model, data, feature_weights(model) if mapped else model.dual_coef_)
     F = None if shown.F is None else shown.F[kept]
 
-    def times(V: Array) -> Array:
+    def times(V: Array, balanced: bool = False) -> Array:
         if F is not None:
             return np.asarray(F @ (F.T @ V))
         spread = np.zeros((data.n, V.shape[1]))
         spread[kept] = V
-        return expanded(model.kernel_, data, spread, np.arange(data.n))[1][kept]
+        return expanded(model.kernel_, data, spread, np.arange(data.n), balanced=balanced)[1][kept]
 
     b = np.atleast_1d(model.intercept_).astype(np.float64)
     with np.errstate(over="ignore"):

@@ -115,11 +115,13 @@ def tiles(kernel: Kernel, X: Any, Y: Any, memory: int, columns: Any = None) -> I
         yield rows, np.asarray(kernel.tile(A[rows], B), dtype=np.float64)
 
 
-def product(kernel: Kernel, X: Any, Y: Any, V: Array, memory: int, columns: Any = None) -> Array:
-    """Return ``K(X, Y) @ V`` by tiles of at most ``memory`` bytes."""
+def product(
+    kernel: Kernel, X: Any, Y: Any, V: Array, memory: int, columns: Any = None, *, balanced: bool = False
+) -> Array:
+    """Return ``K(X, Y) @ V`` by tiles of at most ``memory`` bytes; if V is balanced, of K less its first column."""
     if not V.shape[0]:
         return np.zeros((_num_samples(X), *V.shape[1:]))
-    return np.concatenate([K @ V for _, K in tiles(kernel, X, Y, memory, columns)])
+    return np.concatenate([(K - K[:, :1] if balanced else K) @ V for _, K in tiles(kernel, X, Y, memory, columns)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,15 +167,20 @@ class Shown:
         return [f"predictions differ by up to {off.max():.1e} from the function of the model's coefficients"]
 
 
-def expanded(kernel: Kernel, data: Data, c: Array, columns: Any) -> tuple[Array, Array, float, float]:
-    """``K c`` as predicted, where a row differs from itself; with the white noise; errors of k: expected, and seen."""
+def expanded(
+    kernel: Kernel, data: Data, c: Array, columns: Any, *, balanced: bool = False
+) -> tuple[Array, Array, float, float]:
+    """``K c`` as predicted, where a row differs from itself; with the white noise; errors of k: expected, and seen.
+
+    Of balanced coefficients, whose sums are zero, K less its first column is the factor: large constants cancel.
+    """
     if is_precomputed(kernel) or not columns.size:
-        f = product(kernel, data.X, None, c, data.memory, columns)
+        f = product(kernel, data.X, None, c, data.memory, columns, balanced=balanced)
         return f, f, 0.0, 0.0
     diagonal = np.asarray(kernel.diag(data.X), dtype=np.float64)[columns]
     predicted, apart = np.zeros((data.n, c.shape[1])), diagonal.copy()
     for rows, K in tiles(kernel, data.X, data.X[columns], data.memory):
-        predicted[rows] = K @ c
+        predicted[rows] = (K - K[:, :1] if balanced else K) @ c
         (own,) = np.nonzero((columns >= rows.start) & (columns < rows.stop))
         apart[own] = K[columns[own] - rows.start, own]
     noise = diagonal - apart if kernel.tells_copies else np.zeros(columns.size)
