@@ -67,7 +67,7 @@ WRONG = {
     "no such file": ("fit t.cvs --target y --out new", "no such file; did you mean 't.csv'?"),
     "a folder without data": ("fit thesis --target y --out new", "no data at 'thesis': expected a file, a folder"),
     "unreadable": ("fit cut.parquet --target y --out new", "cannot be read as parquet"),
-    "ragged": ("fit ragged.csv --target y --out new", "Expected 2 columns, got 1"),
+    "ragged": ("fit ragged.csv --target y --out new", "line 3 has 1 value"),
     "binary": ("fit binary.csv --target y --out new", "binary file (it starts like a Parquet file)"),
     "unknown ending": ("fit notes.docx --target y --out new", "the name should end in .csv"),
     "too short": (f"{FIT} --time-limit 0.0001", "too short"),

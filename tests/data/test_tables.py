@@ -128,12 +128,20 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "zeros.csv": (binary, "binary file, not text"),
     "wide.csv": (lambda f: f.write_text("a,b\n1,2\n", "utf-16"), "text in UTF-16; convert the file"),
     "zip.jsonl": (lambda f: f.write_bytes(b"PK\x03\x04rest"), "starts like a zip file"),
-    "ragged.csv": (lambda f: f.write_text("a,b\n1\n"), "Expected 2 columns, got 1"),
+    "ragged.csv": (lambda f: f.write_text("a,b\n1\n"), "line 2 has 1 value, but the first line names 2 columns"),
+    "quoted.csv": (lambda f: f.write_text('a;b\r\n1;"x\r\n;y"\r\n\r\n3;4;5\r\n'), "line 5 has 3 values.* contains ';'"),
+    "open.csv": (lambda f: f.write_text('a,b\n1,2\n"3,4\n5,6\n'), "line 3 has 1 value.* quotes must be closed"),
     "twice.csv": (lambda f: f.write_text("a,a\n1,2\n"), "two columns are called 'a'"),
     "latin.csv": (lambda f: f.write_bytes("a\né\n".encode("latin-1")), "not UTF-8"),
     "bad.parquet": (lambda f: f.write_text("hello"), "cannot be read as parquet"),
     "bad.arrow": (lambda f: f.write_text("hello"), "cannot be read as arrow"),
-    "bad.jsonl": (lambda f: f.write_text("{a"), "cannot be read as jsonl"),
+    "bad.jsonl": (lambda f: f.write_text("{a"), "line 1 is not JSON; correct it"),
+    "list.jsonl": (lambda f: f.write_text('{"a": 1}\n\n[1]\n'), "line 3 is a list; correct it"),
+    "mixed.jsonl": (
+        lambda f: f.write_text('{"a": null}\n{"a": 1}\n{"a": "x"}\n'),
+        "line 3 has text in column 'a', where the lines above have a number",
+    ),
+    "named.jsonl": (lambda f: f.write_text('{"a": 1, "a": 2}\n'), "specified twice in row 0; correct it"),
     "bad.csv.gz": (lambda f: f.write_text("hello"), "cannot be read"),
     "nested.jsonl": (lambda f: f.write_text('{"a": [1, 2]}\n'), "nested values"),
     "pickled.npy": (lambda f: np.save(f, np.array([{}], dtype=object)), "cannot be read as npy"),
@@ -153,6 +161,23 @@ def test_what_is_no_table_is_refused(name: str, tmp_path: Path) -> None:
         read_table(tmp_path / name)
     assert "\n" not in str(raised.value)
     assert name in str(raised.value)
+
+
+def test_errors_of_later_blocks_name_the_line(tmp_path: Path) -> None:
+    rows = 10 + (1 << 20) // 4  # more than pyarrow parses at a time
+    wrong = {
+        "t.csv": ("a,b\n" + "1,2\n" * rows + "1,2,3\n", f"line {rows + 2} has 3 values"),
+        "t.jsonl": ('{"a": 1}\n' * rows + '{"a": "x"}\n', f"line {rows + 1} has text in column 'a'"),
+        "word.csv": ("a,b\n" + "1,2\n" * rows + f"1,{'x' * 999}\n", r"column 'b' holds 'x{58}…, where a number was"),
+        "open.csv": ("a,b\n" + "1,x\n" * rows + '1,"' + "x\n" * rows * 8, "see whether a quote is not closed"),
+    }
+    for name, (text, message) in wrong.items():
+        (tmp_path / name).write_text(text)
+        with pytest.raises(TableError, match=message):
+            list(open_table(tmp_path / name).iterate())
+    (tmp_path / "latin.csv").write_bytes(b"a,b\n" + b"1,x\n" * rows + b"1,\xe9\n")
+    with pytest.raises(TableError, match="column 'b' holds text that is not UTF-8; convert the file"):
+        list(open_table(tmp_path / "latin.csv").iterate())
 
 
 def test_a_misspelt_file_is_found(folder: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
+import io
+import json
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,7 +19,7 @@ from numpy.typing import NDArray
 
 from gramian.data.cells import MISSING, has_decimal_commas
 from gramian.data.passes import CHUNK
-from gramian.numerals import nearest
+from gramian.numerals import counted, nearest, shortened
 from gramian.resources import spans
 
 try:
@@ -45,6 +48,7 @@ MAGIC = {
     b"SQLite format 3": "SQLite",
 }
 """First bytes of binary files by kind."""
+UTF8 = "convert the file, such as by iconv -f latin1 -t utf-8"
 Names = Sequence[str]
 Types = Mapping[str, str]
 Groups = Sequence[int] | None
@@ -62,16 +66,82 @@ def as_table_error(path: Path, names: Names = ()) -> Iterator[None]:
     except TableError:
         raise
     except (ValueError, KeyError, OSError, EOFError, NotImplementedError) as error:
-        # pyarrow's errors have these types, and may span several lines.
-        first = " ".join(str(error).split())
-        wrong = re.match(r"In CSV column #(\d+): .* to (\w+): invalid value ('.*')", first)
-        if wrong and names:
-            kind = {"double": "a number"}.get(wrong[2], wrong[2])
-            raise TableError(
-                f"{path}: column {names[int(wrong[1])]!r} holds {wrong[3]}, where {kind} was expected; correct it, or "
-                "leave it empty for a missing value."
-            ) from error
-        raise TableError(f"{path}: cannot be read as {path.suffix.lstrip('.') or 'a table'}: {first:.200}") from error
+        # pyarrow's errors have these types.
+        raise TableError(f"{path}: {told(path, error, names)}") from error
+
+
+def told(path: Path, error: Exception, names: Names) -> str:
+    """Return a parser's error as what is wrong in the file, where, and what to do."""
+    words = " ".join(str(error).split())
+    if (wrong := re.match(r"In CSV column #(\d+): .* to (\w+): invalid (?:value ('.*')|UTF8 data)", words)) and names:
+        name, kind = names[int(wrong[1])], {"double": "a number"}.get(wrong[2], wrong[2])
+        if wrong[3] is None:
+            return f"column {name!r} holds text that is not UTF-8; {UTF8}, or leave the column out."
+        return (
+            f"column {name!r} holds {shortened(wrong[3], 60)}, where {kind} was expected; correct it, or leave it "
+            "empty for a missing value."
+        )
+    if wrong := re.search(r"CSV parse error: .*?Expected (\d+) columns, got (\d+)", words):
+        delimiter = _delimiter(path)
+        line = _ragged_line(path, delimiter, int(wrong[1]))
+        return (
+            f"{f'line {line}' if line else 'a row'} has {counted(int(wrong[2]), 'value')}, but the first line names "
+            f"{counted(int(wrong[1]), 'column')}; correct it: each row needs a value for each column, quotes must be "
+            f"closed, and a value that contains {delimiter!r} needs quotes around it."
+        )
+    if "straddl" in words:
+        return f"a row is longer than {CSV_BYTES:,} bytes; see whether a quote is not closed, or leave the row out."
+    if wrong := re.search("JSON parse error: (.*)", words):
+        return (
+            f"{_odd_line(path) or wrong[1].rstrip('.')}; correct it: each line must be one JSON object, "
+            'like {"a": 1.5, "b": "text"}, with values of one type in each column, or null.'
+        )
+    return f"cannot be read as {path.suffix.lstrip('.') or 'a table'}: {words:.200}"
+
+
+def _opened(path: Path) -> Any:
+    return gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb")
+
+
+def _delimiter(path: Path) -> str:
+    """What separates the names of columns."""
+    with _opened(path) as file:
+        head = re.sub(rb'"[^"]*"', b"", file.readline(1 << 20))  # quoted names may contain any delimiter
+    return max(",;\t|", key=lambda mark: head.count(mark.encode()))
+
+
+def _ragged_line(path: Path, delimiter: str, columns: int) -> int | None:
+    """The number of the line where the first row without a value for each column begins; pyarrow does not tell."""
+    with _opened(path) as file, suppress(csv.Error):
+        rows = csv.reader(io.TextIOWrapper(file, "utf-8", "replace", newline=""), delimiter=delimiter)
+        line = 1
+        for row in rows:
+            if row and len(row) != columns:
+                return line
+            line = rows.line_num + 1
+    return None
+
+
+def _odd_line(path: Path) -> str | None:
+    """What is wrong with the first line that is no JSON object of the usual types; pyarrow counts rows of blocks."""
+    usual: dict[str, str] = {}
+    with path.open("rb") as file:
+        for i, line in enumerate(file, 1):
+            try:
+                row = json.loads(line) if line.strip() else {}
+            except (ValueError, RecursionError):
+                return f"line {i} is not JSON"
+            if not isinstance(row, dict):
+                return f"line {i} is {_json_kind(row)}"
+            for name, kind in {name: _json_kind(value) for name, value in row.items() if value is not None}.items():
+                if usual.setdefault(name, kind) != kind:
+                    return f"line {i} has {kind} in column {name!r}, where the lines above have {usual[name]}"
+    return None
+
+
+def _json_kind(value: Any) -> str:
+    kinds = {bool: "true or false", str: "text", list: "a list", dict: "an object"}
+    return kinds.get(type(value), "null" if value is None else "a number")
 
 
 @dataclass(frozen=True)
@@ -117,7 +187,7 @@ class Source(ABC):
             if str(kind).startswith(("binary", "list", "struct", "map", "large_binary", "large_list")):
                 binary = "binary" in str(kind)
                 what = "text that is not UTF-8" if binary else f"nested values ({kind})"
-                do = "convert the file, such as by iconv -f latin1 -t utf-8" if binary else "convert it"
+                do = UTF8 if binary else "convert it"
                 raise TableError(f"{self.path}: column {name!r} holds {what}; {do}, or leave the column out.")
         return table
 
@@ -173,12 +243,9 @@ class Csv(Source):
 
     @classmethod
     def open(cls, path: Path, size: int = CSV_BYTES) -> Csv:
-        zipped = path.suffix.lower() == ".gz"
-        if not zipped:
+        if path.suffix.lower() != ".gz":
             _check_text(path)
-        with gzip.open(path) if zipped else path.open("rb") as file:
-            head = re.sub(rb'"[^"]*"', b"", file.readline(1 << 20))  # quoted names may contain any delimiter
-        delimiter = max(",;\t|", key=lambda mark: head.count(mark.encode()))
+        delimiter = _delimiter(path)
         with pyarrow.csv.open_csv(path, **_csv_options(delimiter, (), {}, size)) as reader:
             schema, first = reader.schema, next(iter(reader), None)
         commas = set() if first is None else _comma_columns(first)

@@ -69,7 +69,11 @@ class Loader(ABC):
         except (BlockError, MemoryError):
             raise
         except Exception as error:
-            raise BlockError(f"{self.name}: cannot be read ({type(error).__name__}: {error}).") from error
+            raise BlockError(f"{self.name}: {self.told(error)}") from error
+
+    def told(self, error: Exception) -> str:
+        """Return why the block cannot be read, and what to do."""
+        return f"cannot be read ({type(error).__name__}: {error})."
 
 
 def _part(loader: Loader, first: int, there: NDArray[np.int64], X: Any, y: Any, weight: Any) -> Part:
@@ -249,6 +253,11 @@ class FileBlock(Loader):
         }
         for batch in self.source.batches(self.columns.wanted(need), types, self.groups):
             yield self.columns.split(batch, self.name, need)
+
+    def told(self, error: Exception) -> str:
+        from gramian.data.formats import told
+
+        return told(self.source.path, error, self.source.names)
 
 
 def _files(paths: list[str], target: Any, weight: Any, columns: Any, rows: int) -> Opened:
