@@ -98,6 +98,12 @@ def test_columns_that_are_read_alike_share_a_line() -> None:
         "    p7: number",
         "    p8: number",
     ]
+    assert _listed(columns, 20).splitlines()[1:5] == [
+        "    p0 to p4 (5",
+        "        columns):",
+        "        number",
+        "    p5: left out:",
+    ]
 
 
 def test_the_python_that_fit_prints_makes_the_same_model(folder: Path, tmp_path: Path, capsys: Any) -> None:

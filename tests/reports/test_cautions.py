@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
 from gramian import SVC, AutoKernelRegressor, GaussianProcessClassifier, GaussianProcessRegressor, KernelRidge
-from gramian.kernels import RBF, Linear
+from gramian.kernels import RBF, Linear, Scaled, White
 from gramian.reports.cautions import cautions
 from gramian.reports.facts import Score, bytes_held, expression, measured, score_of, seconds_of, settings_of
 from gramian.reports.held_out import evaluate, importance
@@ -184,6 +184,9 @@ def test_a_kernel_is_written_whole():
     many = repr(2.123456789 * RBF(np.linspace(1.0, 2.0, 30)))
     assert expression(many) == "2.12 * RBF([30 numbers])"
     assert expression(repr(RBF([1.0, 2.5]))) == repr(RBF([1.0, 2.5]))
+    bounded = (Scaled(RBF(1.0), 2.0, (1.0, 3.0)) + White(1e-9, (1e-9, 1.0))) * Scaled(Linear(), 1.5, "fixed")
+    assert expression(bounded) == expression(repr(bounded)) == "(2.0 * RBF(1.0) + White(1e-09)) * (1.5 * Linear())"
+    assert expression("rbf") == "rbf"
     assert expression(RBF(1.0).on(*range(5)) + Linear().on(7)) == "RBF(1.0).on(5 columns) + Linear().on(7)"
 
 

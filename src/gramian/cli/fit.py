@@ -8,7 +8,7 @@ import time
 from itertools import groupby
 from pathlib import Path
 from shutil import get_terminal_size
-from textwrap import wrap
+from textwrap import fill, wrap
 from typing import Any
 
 from gramian.cli.screen import Screen
@@ -325,7 +325,7 @@ def _tell(model: Any, options: argparse.Namespace, code: str, screen: Screen) ->
 
     best, board = model.best_trial_, model.leaderboard_
     wide = min(get_terminal_size((WIDE, 0)).columns, WIDE)
-    screen.say(f"\n{_listed(model.columns_.columns)}\n\n{board.table(SHOWN, TRIALS)}")
+    screen.say(f"\n{_listed(model.columns_.columns, wide)}\n\n{board.table(SHOWN, TRIALS)}")
     screen.say(f"and {len(board) - TRIALS} more\n" if len(board) > TRIALS else "")
     screen.say(f"{best.name}: {board.metric_name} {written(best.score, best.spread)} on held-out rows\n", "bold")
     lines = ["\n".join(wrap(part, wide, break_on_hyphens=False)) for part in explained(model, columns=False)]
@@ -342,14 +342,15 @@ def _tell(model: Any, options: argparse.Namespace, code: str, screen: Screen) ->
     screen.say("\n".join(lines))
 
 
-def _listed(columns: Any) -> str:
-    """How each column was read, a line for each, or for several alike that follow one another."""
+def _listed(columns: Any, wide: int = WIDE) -> str:
+    """How each column was read: an entry for each, or for several alike that follow one another."""
     lines = []
     for text, alike in groupby(columns, str):
         names = [column.name for column in alike]
         if len(names) > ALIKE:
             names = [f"{names[0]} to {names[-1]} ({len(names):,} columns)"]
-        lines += [f"    {name}: {text}" for name in names]
+        shown = (f"{name}: {text}" for name in names)
+        lines += [fill(line, wide, initial_indent=" " * 4, subsequent_indent=" " * 8) for line in shown]
     if len(lines) > LISTED:
         lines[LISTED:] = [f"    and {len(lines) - LISTED:,} more; gramian inspect shows all"]
     return "\n".join(["columns:", *lines])

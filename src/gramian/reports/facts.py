@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import MISSING, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from sklearn.utils._pprint import _changed_params
 from gramian.estimators.auto.leaderboard import METRICS
 from gramian.estimators.auto.metrics import CLASSES, NUMBERS
 from gramian.estimators.mixture.gaussian import GaussianMixture
+from gramian.kernels.base import Kernel
+from gramian.kernels.parse import parse
 from gramian.numerals import shortened
 from gramian.reports.held_out import Evaluation
 from gramian.reports.subject import Subject
@@ -249,11 +252,21 @@ def brief(value: Any, most: int = 200) -> str:
 
 def expression(kernel: Any) -> str:
     """Return a kernel as text without bounds, and with many numbers or columns counted instead of listed."""
-    text = str(kernel) if isinstance(kernel, str) else repr(kernel)
+    if isinstance(kernel, str):
+        with suppress(ValueError):  # a name, or longer than is read
+            kernel = parse(kernel)
+    text = str(_without_bounds(kernel) if isinstance(kernel, Kernel) else kernel)
     text = re.sub(r", \w+_bounds=(\[\[.*?\]\]|\[[^\]]*\]|'fixed')", "", text)
     text = re.sub(rf"\[[^\[\]]{{{LONG},}}\]", lambda many: f"[{many[0].count(',') + 1} numbers]", text)
     text = re.sub(r"compose\(Columns\(\(([\d, ]+)\)\)\)", lambda which: f"on({_columns(which[1])})", text)
     return brief(re.sub(r"\d+\.\d{4,}(e[-+]?\d+)?", lambda digits: f"{float(digits[0]):.3g}", text), 400)
+
+
+def _without_bounds(kernel: Kernel) -> Kernel:
+    """The kernel with default bounds, so that multiples are written as such."""
+    usual = {f.name: f.default for f in fields(kernel) if f.name.endswith("_bounds") and f.default is not MISSING}
+    inside = zip(kernel.operands, kernel.children, strict=True)
+    return replace(kernel, **usual, **{name: _without_bounds(child) for name, child in inside})
 
 
 def _columns(listed: str) -> str:
