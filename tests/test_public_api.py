@@ -29,3 +29,10 @@ def test_no_command_is_lost(capsys):
         main(["--help"])
     shown = capsys.readouterr().out
     assert all(f"\n    {command}" in shown for command in COMMANDS)
+
+
+def test_signatures_begin_with_what_people_set_first():
+    first = {"SVC": ["C", "kernel"], "SVR": ["C", "epsilon", "kernel"], "KernelRidge": ["alpha", "kernel"]}
+    for name, expected in first.items():
+        given = list(inspect.signature(getattr(importlib.import_module("gramian"), name)).parameters)
+        assert given[: len(expected)] == expected

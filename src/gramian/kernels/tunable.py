@@ -11,6 +11,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from gramian.docstrings import entries
+
 Number = float | tuple[float, ...] | tuple[tuple[float, ...], ...]
 Bounds = tuple[float, float] | str
 FREE: tuple[float, float] = (1e-5, 1e5)
@@ -236,11 +238,21 @@ class Tunable:
 
 
 class _OfInit:
-    """The signature of ``__init__`` without self, for a class whose ``__new__`` only checks names."""
+    """The signature of ``__init__`` without self, keyword-only parameters in the order of the docstring."""
 
     def __get__(self, instance: object, owner: Any) -> inspect.Signature:
+        signed: inspect.Signature | None = vars(owner).get("_signed")
+        if signed is not None:
+            return signed
         own = inspect.signature(owner.__init__)
-        return own.replace(parameters=list(own.parameters.values())[1:])
+        explained = ", ".join(entries(inspect.cleandoc(owner.__doc__ or ""), "Parameters")).split(", ")
+        place = {name: i for i, name in enumerate(explained)}
+
+        def order(p: inspect.Parameter) -> tuple[int, int]:
+            return p.kind, place.get(p.name, len(place)) if p.kind is p.KEYWORD_ONLY else 0
+
+        signed = owner._signed = own.replace(parameters=sorted(list(own.parameters.values())[1:], key=order))
+        return signed
 
 
 class Nested:
@@ -256,6 +268,7 @@ class Nested:
         return super().__new__(cls)
 
     _names: ClassVar[tuple[str, ...]]
+    _signed: ClassVar[inspect.Signature]
 
     @classmethod
     def _get_param_names(cls) -> list[str]:

@@ -220,6 +220,7 @@ class Classifier(OneVsOne):
 
     Parameters
     ----------
+    {those of SupportVectorMachine}
     probability : bool or "consistent", default=False
         Whether to learn probabilities, by Platt's sigmoid on stratified folds. With ``"consistent"``, ``predict`` is
         always the class of the largest probability; with ``True`` the two may differ, as in scikit-learn.
@@ -233,7 +234,6 @@ class Classifier(OneVsOne):
         Seed of the folds for probabilities.
     max_iter : int, default=-1
         Limit on pair steps for each pair of classes; -1 for no limit.
-    {those of SupportVectorMachine}
 
     Attributes
     ----------

@@ -40,10 +40,10 @@ class SVC(Classifier):
     C : float, default=1.0
         The price of slack; ``inf`` for a hard margin. A C beyond 1e8 or so, which no multiplier reaches, multiplies the
         rounding of predictions until the gap is lost in it; ``inf`` has the same solution, and no such rounding.
+    {those of Classifier}
     fit_intercept : bool, default=True
         Whether the machine has a bias. Without one the boundary is ``<w, ψ(x)> = 0``, the multipliers need not balance,
         and ``intercept_`` is zero.
-    {those of Classifier}
 
     Attributes
     ----------
