@@ -44,10 +44,13 @@ TREES = (100, 2000)
 """Fewer trees than the first are not worth their time; more than the second are not grown."""
 LEAST_ROWS, MOST_CLASSES = 500, 30
 """Without so many rows, or with more classes, no forest is grown."""
-SHARE, DEADLINE = 0.25, 0.4
-"""The share of the time limit that counts give to the forest, and the share at which the clock ends it."""
+SHARE, OF_NUMBERS, DEADLINE = 0.25, 0.08, 0.4
+"""The share of the time limit that counts give to the forest, that of one of numbers alone, which is no column for
+kernels and must leave them time, and the share at which the clock ends it."""
 LEAF, HISTOGRAM, SUM = 15e-6, 6e-7, 1.7e-10
 """Nominal seconds to grow a leaf, for each of its histograms, and for each row in one of those that lead to it."""
+BINNING = 2e-7
+"""Nominal seconds that a run takes for each number of its rows, to sort them into bins after each ``CHUNK``."""
 COMPARED = 20
 """Rows on which the trees that were read are compared with scikit-learn's predictions."""
 BINS = 256
@@ -212,7 +215,7 @@ def grow_forest(
     if few or Z.shape[0] < LEAST_ROWS or response.targets.shape[1] > MOST_CLASSES:
         return None, 0.0
     levels, means = level_codes(encoding, Z)
-    budget = SHARE * (UNLIMITED if limit is None else limit)
+    budget = (OF_NUMBERS if scaling is None else SHARE) * (UNLIMITED if limit is None else limit)
     boosting = _Boosting(Z, levels, means, response, fold, budget, resources.seed)
     try:
         parts, seconds = boosting.of_all_folds(resources.clock, worker_count(resources.n_jobs))
@@ -263,7 +266,9 @@ class _Boosting:
 
     def trees(self, setting: Setting) -> int:
         """Return how many trees of each output a fold may have."""
-        return min(TREES[1], int(self.budget / ((FOLDS + len(SETTINGS) - 1) * self.tree_seconds(setting))))
+        binning = BINNING * self.fold.size * self.asked(setting).size
+        each = self.budget / (FOLDS + len(SETTINGS) - 1) - binning
+        return max(min(TREES[1], int(each / self.tree_seconds(setting))), 0)
 
     def tree_seconds(self, setting: Setting) -> float:
         """Return what a tree for each output takes on the nominal machine."""
