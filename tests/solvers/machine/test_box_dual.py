@@ -24,14 +24,14 @@ def test_pair_steps_and_proximal_points_agree(loss, intercept, rng):
     start = rng.standard_normal((80, 1))  # any start will do
     found = box_dual.minimise(p.space, p.fit, 1.0, start, goal, rounds=10_000)
     slow = proximal.minimise(p.space, p.fit, 1.0, newton.origin(p.fit, intercept), goal)
-    primal = [p.fit.value(each.at.f) + 0.5 * each.at.norm2 for each in (found, slow)]
+    primal = [p.fit.value(each.iterate.f) + 0.5 * each.iterate.norm2 for each in (found, slow)]
     assert primal[0] == pytest.approx(primal[1], rel=1e-8)
     assert found.gap <= 1e-9 * primal[0]
     assert np.isfinite(p.fit.conjugate(found.u))  # the dual point is feasible
     # Where the budget ends first, proximal steps go on from there.
     short = box_dual.minimise(p.space, p.fit, 1.0, start, goal, rounds=1)
-    rest = proximal.minimise(p.space, p.fit, 1.0, short.at, goal)
-    assert p.fit.value(rest.at.f) + 0.5 * rest.at.norm2 == pytest.approx(primal[1], rel=1e-8)
+    rest = proximal.minimise(p.space, p.fit, 1.0, short.iterate, goal)
+    assert p.fit.value(rest.iterate.f) + 0.5 * rest.iterate.norm2 == pytest.approx(primal[1], rel=1e-8)
 
 
 def test_which_data_terms_have_a_dual_on_a_box():

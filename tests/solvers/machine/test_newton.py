@@ -18,7 +18,8 @@ def test_least_squares_take_one_step(rng):
         p.space, p.fit, 1.0, newton.origin(p.fit, False), Goal("newton", intercept=False, tol=1e-12)
     )
     # The loss is (f - y)² / 2 or (f - y)²: whichever, the gradient of the objective vanishes.
-    assert np.abs(p.fit.gradient(K @ found.at.alpha) + found.at.alpha).max() < 1e-9 * np.abs(w[:, None] * y).max()
+    alpha = found.iterate.alpha
+    assert np.abs(p.fit.gradient(K @ alpha) + alpha).max() < 1e-9 * np.abs(w[:, None] * y).max()
     assert found.steps <= 2
 
 
@@ -28,7 +29,7 @@ def test_newton_gap_is_the_fenchel_young_gap(rng):
     start = newton.origin(p.fit, True)
     for steps in range(4):
         found = newton.minimise(p.space, p.fit, mu, start, Goal("newton", tol=0.0, max_iter=steps))
-        primal = p.fit.value(found.at.f) + 0.5 * mu * found.at.norm2
+        primal = p.fit.value(found.iterate.f) + 0.5 * mu * found.iterate.norm2
         dual = -p.fit.conjugate(found.u) - 0.5 * float(np.sum(found.u * found.Ku)) / mu
         assert found.gap == pytest.approx(primal - dual, rel=1e-6, abs=1e-12)
     assert "max_iter=3" in found.why

@@ -18,7 +18,7 @@ def test_the_hinge_by_coordinate_ascent(rng):
     start = newton.origin(equal, False)
     found = proximal.minimise(p.space, equal, 0.05, start, Goal("proximal", intercept=False, tol=1e-10))
     least = hinge_objective(K, y, hinge_dual(K, y, 0.05), 0.05)
-    assert hinge_objective(K, y, found.at.alpha[:, 0], 0.05) == pytest.approx(least, rel=1e-6)
+    assert hinge_objective(K, y, found.iterate.alpha[:, 0], 0.05) == pytest.approx(least, rel=1e-6)
 
 
 @pytest.mark.parametrize("intercept", [False, True])
@@ -28,7 +28,8 @@ def test_the_gap_holds_and_the_dual_point_is_feasible(loss, intercept, rng):
     start = newton.origin(p.fit, intercept)
     found = proximal.minimise(p.space, p.fit, 1.0, start, Goal("proximal", intercept=intercept, tol=1e-9))
     K = p.space.block(np.arange(60))
-    primal = p.fit.value(K @ found.at.alpha + found.at.b) + 0.5 * float(np.sum(found.at.alpha * (K @ found.at.alpha)))
+    at = found.iterate
+    primal = p.fit.value(K @ at.alpha + at.b) + 0.5 * float(np.sum(at.alpha * (K @ at.alpha)))
     dual = -p.fit.conjugate(found.u) - 0.5 * float(np.sum(found.u * (K @ found.u)))
     assert np.isfinite(dual)
     assert not intercept or abs(found.u.sum()) < 1e-9 * np.abs(found.u).sum()

@@ -119,21 +119,21 @@ class FeaturePath(PenaltyPath):
         for multiplier in ENDLESS:
             found = self.squared(multiplier, start, SLACK * self.goal.tol)
             zero = self.scaled(found, 0.0)
-            if abs(zero.value - found.value) <= SLACK * self.goal.tol * found.at.scale:
+            if abs(zero.value - found.value) <= SLACK * self.goal.tol * found.result.scale:
                 break
         return zero
 
     def scaled(self, found: PathPoint, share: float) -> PathPoint:
-        theta = found.at.theta.copy()
+        theta = found.result.theta.copy()
         theta[: self.lift.width] *= share
         point = Point(self.lift, self.functions, (Ask(self.which, theta, 1.0, hessian=False),))
         value = float(self.passes.sum(local, point, width=self.lift.width)["value0"])
-        return replace(found, at=replace(found.at, theta=theta), norm=share * found.norm, value=value)
+        return replace(found, result=replace(found.result, theta=theta), norm=share * found.norm, value=value)
 
     def fitted(
-        self, at: PathPoint, by: PathPoint, primal: float, dual: float, violation: float, multiplier: float
+        self, function: PathPoint, proof: PathPoint, primal: float, dual: float, violation: float, multiplier: float
     ) -> FeatureFit:
-        of = replace(by.at, theta=at.at.theta)
+        of = replace(proof.result, theta=function.result.theta)
         return self.fit(of, multiplier, primal=primal, dual=dual, violation=violation)
 
     def again(self, start: FeatureStart, fitted: FeatureFit) -> FeatureStart:

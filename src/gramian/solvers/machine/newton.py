@@ -79,7 +79,7 @@ class Iterate:
 class NewtonResult:
     """The result of Newton's method."""
 
-    at: Iterate  # The function
+    iterate: Iterate  # The function
     u: Array  # (n, k): The gradient of the data term there, a dual point
     Ku: Array  # (n, k): K @ u
     gap: float  # ``‖u + μα‖²_K / (2μ)``

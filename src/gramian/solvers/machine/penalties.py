@@ -129,8 +129,8 @@ def less_rounding(said: Certificate, tol: float, steep: float, alpha: NDArray[np
 
     ``steep`` is the cost of errors of one in all values, and ``error`` the rounding error of a kernel value.
     """
-    lost = steep * error * float(np.linalg.norm(alpha, axis=0).max(initial=0.0))
-    if said.converged and not np.nan_to_num(said.gap) + lost <= max(tol, 1e-12):
+    shortfall = steep * error * float(np.linalg.norm(alpha, axis=0).max(initial=0.0))
+    if said.converged and not np.nan_to_num(said.gap) + shortfall <= max(tol, 1e-12):
         why = "the coefficients are so large that rounding in predictions exceeds tol; regularise more, or raise tol."
         return replace(said, converged=False, message=why)
     return said
@@ -224,7 +224,7 @@ def bound(slopes: Slopes, penalty: Any, strength: float, total: float) -> tuple[
 class PathPoint:
     """The optimum of a squared problem, or a function near it."""
 
-    at: Any  # The function, in the representation of its space
+    result: Any  # The function, in the representation of its space
     value: float  # Its data term
     total: float  # The sum of the weights
     norm: float  # ‖f‖
@@ -266,9 +266,9 @@ class PenaltyPath(ABC):
 
     @abstractmethod
     def fitted(
-        self, at: PathPoint, by: PathPoint, primal: float, dual: float, violation: float, multiplier: float
+        self, function: PathPoint, proof: PathPoint, primal: float, dual: float, violation: float, multiplier: float
     ) -> Any:
-        """Return a function as a fit, certified by a point of the dual."""
+        """Return a function as a fit, certified by the dual point of a problem, which may be another."""
 
     @abstractmethod
     def turned(self, fitted: Any) -> Turn:
@@ -300,11 +300,13 @@ class PenaltyPath(ABC):
         def slope(norm: float) -> float:
             return max(lam * float(g.derivative(max(norm, GRID[0]))), 1e-300)
 
-        def fitted(at: PathPoint, by: PathPoint, multiplier: float) -> Any:
-            here = by.slopes.norm / by.total if at is zero else multiplier * at.norm
-            off = here / slope(at.norm) - 1.0
-            primal, dual = at.value + lam * by.total * float(g.value(at.norm)), bound(by.slopes, g, lam, by.total)[0]
-            return self.fitted(at, by, primal, dual, max(off, 0.0) if at is zero else abs(off), multiplier)
+        def fitted(function: PathPoint, proof: PathPoint, multiplier: float) -> Any:
+            slopes, total, is_zero = proof.slopes, proof.total, function is zero
+            here = slopes.norm / total if is_zero else multiplier * function.norm
+            off = here / slope(function.norm) - 1.0
+            primal = function.value + lam * total * float(g.value(function.norm))
+            violation, dual = max(off, 0.0) if is_zero else abs(off), bound(slopes, g, lam, total)[0]
+            return self.fitted(function, proof, primal, dual, violation, multiplier)
 
         def trial(multiplier: float, start: Any, tol: float) -> tuple[float, Any, Any]:
             found = self.squared(multiplier, start, tol)

@@ -48,9 +48,9 @@ def minimise(space: Any, fit: DataFit, mu: float, start: Iterate, goal: Goal, do
         inner = replace(goal, tol=0.0 if best else FIRST, max_iter=max(goal.max_iter - steps, 0), tick=silent)
         envelope = Envelope(fit, gamma, u)
         found = newton.minimise(space, envelope, mu, at, inner, floor)
-        steps, u, at = steps + found.steps, found.u, found.at
+        steps, u, at = steps + found.steps, found.u, found.iterate
         here = _certified(fit, envelope, mu, found, goal.intercept)
-        size = abs(squared_objective(fit, mu, here.at))
+        size = abs(squared_objective(fit, mu, here.iterate))
         goal.tick(steps, gap=here.gap)
         failures = 0 if best is None or here.gap < STALLED * best.gap else failures + 1
         best = here if best is None or here.gap < best.gap else best
@@ -73,14 +73,14 @@ def _first_gamma(fit: DataFit, at: Iterate) -> float:
 
 def _certified(fit: DataFit, envelope: Envelope, mu: float, found: NewtonResult, intercept: bool) -> NewtonResult:
     """The better of Newton's function and the one whose coefficients are the dual point, with its gap."""
-    conjugate = fit.conjugate_at(found.u, envelope.point(found.at.f))
+    conjugate = fit.conjugate_at(found.u, envelope.point(found.iterate.f))
     # Slopes sum to zero up to rounding, which is multiplied by the constant.
-    dual = -conjugate - 0.5 * float(np.sum(found.u * found.Ku)) / mu + float(found.u.sum(axis=0) @ found.at.b)
-    sparse = Iterate(-found.u / mu, -found.Ku / mu, found.at.b)
-    both = [sparse, found.at]
+    dual = -conjugate - 0.5 * float(np.sum(found.u * found.Ku)) / mu + float(found.u.sum(axis=0) @ found.iterate.b)
+    sparse = Iterate(-found.u / mu, -found.Ku / mu, found.iterate.b)
+    both = [sparse, found.iterate]
     if intercept:
         both = [replace(at, b=best_constant(fit, at.values, at.b, middle=True)) for at in both]
     gaps = [abs(squared_objective(fit, mu, at) - dual) for at in both]
     # The sparse one unless it is clearly worse: its zeros are exact.
     chosen = 0 if gaps[0] <= 2.0 * gaps[1] else 1
-    return replace(found, at=both[chosen], gap=gaps[chosen])
+    return replace(found, iterate=both[chosen], gap=gaps[chosen])

@@ -100,8 +100,8 @@ class ExactPath(PenaltyPath):
     def plain(self, start: Iterate) -> ExactFit:
         lam, mu = self.goal.strength, self.goal.strength * self.total
         of = self._minimised(lam, start, self.goal.tol)
-        r, Kr = of.u + mu * of.at.alpha, of.Ku + mu * of.at.values
-        found, primal = self._found(of), objective(self.p, of.at)
+        at, found, primal = of.iterate, self._found(of), objective(self.p, of.iterate)
+        r, Kr = of.u + mu * at.alpha, of.Ku + mu * at.values
         violation = float(np.sqrt(max(float(np.sum(r * Kr)), 0.0))) / (found.slopes.norm or 1.0)
         return self.fitted(found, found, primal, primal - of.gap, violation, lam)
 
@@ -112,14 +112,14 @@ class ExactPath(PenaltyPath):
             done = 0
             if box_dual.suits(p.fit, goal.intercept):
                 found = box_dual.minimise(p.space, p.fit, mu, start.alpha, goal)
-                start, done = found.at, found.steps
+                start, done = found.iterate, found.steps
                 if found.gap <= tol * abs(squared_objective(p.fit, mu, start)):
                     return found
             return proximal.minimise(p.space, p.fit, mu, start, goal, done)
         found = newton.minimise(p.space, p.fit, mu, start, goal)
-        stuck = found.gap > self.goal.tol * abs(squared_objective(p.fit, mu, found.at))
+        stuck = found.gap > self.goal.tol * abs(squared_objective(p.fit, mu, found.iterate))
         if stuck and not p.fit.smooth and getattr(self.loss, "convex", True) and not goal.clock.expired:
-            return proximal.minimise(p.space, p.fit, mu, found.at, goal)
+            return proximal.minimise(p.space, p.fit, mu, found.iterate, goal)
         return found
 
     def squared(self, multiplier: float, start: Iterate, tol: float) -> PathPoint:
@@ -131,21 +131,24 @@ class ExactPath(PenaltyPath):
         return self._found(NewtonResult(at, u, self.p.space @ u, 0.0, 0))
 
     def _found(self, of: NewtonResult) -> PathPoint:
-        slopes = dual_point(self.p, of.at, of.u, of.Ku)
-        return PathPoint(of, self.p.fit.value(of.at.f), self.total, float(np.sqrt(of.at.norm2)), slopes, of.at)
+        at = of.iterate
+        slopes = dual_point(self.p, at, of.u, of.Ku)
+        return PathPoint(of, self.p.fit.value(at.f), self.total, float(np.sqrt(at.norm2)), slopes, at)
 
     def scaled(self, found: PathPoint, share: float) -> PathPoint:
-        at = replace(found.at.at, alpha=share * found.at.at.alpha, values=share * found.at.at.values)
+        at = found.result.iterate
+        at = replace(at, alpha=share * at.alpha, values=share * at.values)
         if self.goal.intercept:
             at = replace(at, b=best_constant(self.p.fit, at.values, at.b))
-        return replace(self._found(replace(found.at, at=at)), slopes=found.slopes)
+        return replace(self._found(replace(found.result, iterate=at)), slopes=found.slopes)
 
     def fitted(
-        self, at: PathPoint, by: PathPoint, primal: float, dual: float, violation: float, multiplier: float
+        self, function: PathPoint, proof: PathPoint, primal: float, dual: float, violation: float, multiplier: float
     ) -> ExactFit:
-        said = self.p.certificate(primal, dual, violation, by.at.steps, by.at.why)
-        point: Any = by.slopes
-        return ExactFit(at.at.at, point.u, said, multiplier, by.at.why)
+        of: NewtonResult = proof.result
+        said = self.p.certificate(primal, dual, violation, of.steps, of.why)
+        point: Any = proof.slopes
+        return ExactFit(function.result.iterate, point.u, said, multiplier, of.why)
 
     def _limit(self, start: Iterate) -> ExactFit:
         """Minimise the loss alone: the limit of the squared penalty as lam falls, if it exists.
@@ -161,17 +164,17 @@ class ExactPath(PenaltyPath):
                 of = self._minimised(lam, start, SLACK * goal.tol)
             except ValueError:  # K plus so small a lam is singular to rounding
                 break
-            start, found = of.at, self._found(of)
+            start, found = of.iterate, self._found(of)
             norms.append(found.norm)
             before = norms[-2] if len(norms) > 1 else np.inf
             # Weak duality: no function of norm up to R has a loss below value - gap - lam/2 (R² - ‖f‖²). That the least
             # minimiser is among them is not proved but observed: its norm has converged.
-            lost = of.gap + 0.5 * lam * self.total * abs(found.norm**2 - before**2)
+            shortfall = of.gap + 0.5 * lam * self.total * abs(found.norm**2 - before**2)
             steady = abs(found.norm - before) <= STEADY * max(found.norm, before)
-            if (steady and lost <= goal.tol * max(abs(found.value), p.least_scale)) or goal.clock.expired:
-                least, off = found.value - lost, abs(found.norm - before) / (before or 1.0)
+            if (steady and shortfall <= goal.tol * max(abs(found.value), p.least_scale)) or goal.clock.expired:
+                least, off = found.value - shortfall, abs(found.norm - before) / (before or 1.0)
                 if p.predict is not None:  # the certificate is that of the predictions
-                    found = self._found(replace(of, at=replace(of.at, values=p.predict(of.at.alpha))))
+                    found = self._found(replace(of, iterate=replace(of.iterate, values=p.predict(of.iterate.alpha))))
                 said = self.fitted(found, found, found.value, least, off, lam)
                 reach = float(np.sqrt(found.norm**2 + abs(found.norm**2 - before**2)))
                 note = f"lam=0 as the limit of small lam, here {lam:.1e}; the bound is for norms up to {reach:.4g}"
@@ -185,7 +188,7 @@ class ExactPath(PenaltyPath):
     def _penalised(self, start: Iterate) -> ExactFit:
         if self.goal.penalty == "squared" and self.goal.strength == 0:
             return self._limit(start)
-        return certified(self.p, super()._penalised(start))
+        return with_best_certificate(self.p, super()._penalised(start))
 
     def turned(self, fitted: ExactFit | None) -> Turn:
         loss, y, w = self.whole.loss, self.whole.y, self.whole.w
@@ -231,7 +234,7 @@ class DualPoint:
 def dual_point(p: Problem, at: Iterate, u: Array, Ku: Array, careful: bool = False) -> DualPoint:
     """Return a point of the dual from K times it: u, Ku (n, k); with ``careful``, its norm is never underestimated."""
     norm2 = max(float(np.sum(u * Ku)), 0.0)
-    # ‖u‖_K is constrained, or costs a multiple of it, and is known to rounding only.
+    # Under these penalties ‖u‖_K itself enters the dual, so rounding must not make it too small.
     if p.goal.penalty not in ("squared", "ball") or (p.goal.penalty == "ball" and careful):
         norm2 = max(norm2, float(np.finfo(np.float64).eps * np.abs(p.space.gram.diagonal()).max() * np.sum(u**2)))
     return DualPoint(p, at, u, float(np.sqrt(norm2)))
@@ -241,26 +244,26 @@ def objective(p: Problem, at: Iterate) -> float:
     """Return the loss and the penalty of a function, times the sum of the weights."""
     size, strength = np.sqrt(at.norm2), p.goal.strength
     if p.goal.penalty == "ball":
-        return p.fit.value(at.f) if size**2 <= ((1.0 + OUTSIDE) * strength) ** 2 + _lost(p, at) else np.inf
+        return p.fit.value(at.f) if size**2 <= ((1.0 + OUTSIDE) * strength) ** 2 + _norm_rounding(p, at) else np.inf
     grown = 0.5 * size**2 if p.goal.penalty == "squared" else float(function_of(p.goal.penalty).value(float(size)))
     return p.fit.value(at.f) + strength * p.total * float(grown)
 
 
-def _lost(p: Problem, at: Iterate) -> float:
+def _norm_rounding(p: Problem, at: Iterate) -> float:
     """The rounding error of ``‖f‖² = αᵀKα``, whose terms cancel."""
     largest = float(np.abs(p.space.gram.diagonal()).max())
     return 64.0 * float(np.finfo(np.float64).eps) * largest * float(np.abs(at.alpha).sum()) ** 2
 
 
-def certified(p: Problem, fitted: ExactFit) -> ExactFit:
+def with_best_certificate(p: Problem, fitted: ExactFit) -> ExactFit:
     """Return a fit with the certificate of the function that it predicts."""
     if p.predict is None:
         return fitted
-    found = _certified(p, fitted)
+    found = _certify_predictions(p, fitted)
     # Inside the ball the multiplier is zero in the limit, and coefficients grow along the null space of K.
     if p.goal.penalty != "ball" or found.certificate.converged or len(fitted.u) > SMALL:
         return found
-    less = _certified(p, replace(fitted, at=_least_coefficients(p, fitted.at)))
+    less = _certify_predictions(p, replace(fitted, at=_least_coefficients(p, fitted.at)))
     return min(found, less, key=lambda each: (not each.certificate.converged, each.certificate.figure))
 
 
@@ -271,7 +274,7 @@ def _least_coefficients(p: Problem, at: Iterate) -> Iterate:
     return replace(at, alpha=axes[:, kept] @ (axes[:, kept].T @ at.alpha))
 
 
-def _certified(p: Problem, fitted: ExactFit) -> ExactFit:
+def _certify_predictions(p: Problem, fitted: ExactFit) -> ExactFit:
     """The fit with the certificate of the values that its coefficients predict."""
     assert p.predict is not None
     at = replace(fitted.at, values=p.predict(fitted.at.alpha))
@@ -284,7 +287,7 @@ def _certified(p: Problem, fitted: ExactFit) -> ExactFit:
             if known:
                 dual, share = bound(dual_point(p, at, u, Ku, careful=True), p.goal.penalty, p.goal.strength, p.total)
             else:
-                size, violation = _rest(u, Ku, at, mu)
+                size, violation = _stationarity(u, Ku, at, mu)
                 dual = primal - size / (2.0 * mu)
             if abs(primal - dual) < least:
                 best = p.certificate(primal, dual, violation, done.iterations, fitted.why)
@@ -320,7 +323,7 @@ def _feasible(p: Problem, u: Array) -> Array:
     return np.clip(u - off * room / np.maximum(room.sum(axis=0), np.finfo(np.float64).tiny), low, high)
 
 
-def _rest(u: Array, Ku: Array, at: Iterate, mu: float) -> tuple[float, float]:
+def _stationarity(u: Array, Ku: Array, at: Iterate, mu: float) -> tuple[float, float]:
     """``‖u + μ f‖²``, and its root relative to ‖u‖."""
     size = max(float(np.sum((u + mu * at.alpha) * (Ku + mu * at.values))), 0.0)
     norm = float(np.sqrt(max(float(np.sum(u * Ku)), 0.0)))
