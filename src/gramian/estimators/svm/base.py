@@ -121,7 +121,7 @@ class GramRows:
         columns = [np.arange(b.start, b.stop) for b in blocks]
         return [RowCache(self.gram, c, int(share * c.size), self.wide) for c in columns]
 
-    def among(self, caches: list[RowCache]) -> KernelRows:
+    def reader(self, caches: list[RowCache]) -> KernelRows:
         """Return the object from which the solver reads kernel rows."""
         return KernelRows(caches, self.gram.workers, self.direct, self.definite, self.alone)
 
@@ -177,7 +177,7 @@ class CardMatrix(GramRows):
         share = self.gram.memory / sum(c.size for c in columns)
         return [CardCache(self.gram, c, int(share * c.size)) for c in columns]
 
-    def among(self, caches: list[RowCache]) -> CardRows:
+    def reader(self, caches: list[RowCache]) -> CardRows:
         return CardRows(caches, self.definite, self.whole)
 
 
@@ -193,9 +193,9 @@ class StoredMatrix(GramRows):
         """Return the row numbers of each block: there is nothing to cache."""
         return [self.ids[block] for block in blocks]
 
-    def among(self, caches: list[Any]) -> Any:
-        small = self.ids.size <= ALONE and self.definite and self.matrix.dtype == np.float64
-        return StoredRows(self.matrix, np.concatenate(caches), self.rounding, self.definite, small, self.workers)
+    def reader(self, caches: list[Any]) -> Any:
+        is_small = self.ids.size <= ALONE and self.definite and self.matrix.dtype == np.float64
+        return StoredRows(self.matrix, np.concatenate(caches), self.rounding, self.definite, is_small, self.workers)
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,7 @@ class FeatureMatrix:
         """Return the features of each block: there are no kernel rows to cache."""
         return [self.F[block] for block in blocks]
 
-    def among(self, caches: list[Vector]) -> FeatureRows:
+    def reader(self, caches: list[Vector]) -> FeatureRows:
         """Return the object from which the solver reads kernel values."""
         return FeatureRows(caches[0] if len(caches) == 1 else np.concatenate(caches), self.workers)
 
@@ -352,7 +352,8 @@ class SupportVectorMachine(SupportVectorExpansion):
         weight = row_weights(sample_weight, X, negative=True)
         kept = np.arange(n) if order is None else order
         kept = kept[weight[kept] > 0]
-        kernel = self._resolved(*((X, weight) if kept.size == n else (X[np.sort(kept)], weight[np.sort(kept)])))
+        used = slice(None) if kept.size == n else np.sort(kept)
+        kernel = self._resolved(X[used], weight[used])
         if self.approximation is not None:
             rows: Any = self._feature_matrix(X, kernel, kept)
             return TrainingRows(kept, weight[kept], rows.features.kernel_, rows)
@@ -411,8 +412,8 @@ class SupportVectorMachine(SupportVectorExpansion):
     def _narrow(self, kernel: Kernel, X: Any, kept: Index) -> Gram | None:
         """The kernel matrix in float32, or None if that would not pay off or is not precise enough."""
         n = kept.size
-        small = n < NARROW_ROWS or self.tol < NARROW_TOL or math.isinf(getattr(self, "C", 1.0))
-        if small or is_precomputed(self.kernel) or not isinstance(X, np.ndarray) or X.dtype != np.float64:
+        worth = n >= NARROW_ROWS and self.tol >= NARROW_TOL and not math.isinf(getattr(self, "C", 1.0))
+        if not worth or is_precomputed(self.kernel) or not isinstance(X, np.ndarray) or X.dtype != np.float64:
             return None
         try:
             with np.errstate(over="ignore", invalid="ignore"):

@@ -151,7 +151,7 @@ class Pairs:
         total = sum(self.blocks[c].stop - self.blocks[c].start for c in pair)
         task = replace(task, objects=np.arange(total)[members][task.objects])
         caches = self.caches if len(self.caches) == 1 else [self.caches[c] for c in pair]
-        rows = self.kernel_rows.among(caches)
+        rows = self.kernel_rows.reader(caches)
         if not intercept:  # an extra object at the origin takes up the sum constraint
             found = solve(task.anchored(total), AnchoredRows(rows), **options)
             found = replace(found, beta=found.beta[:-1], values=found.values[:-1], multipliers=(0.0, 0.0))

@@ -91,7 +91,7 @@ class _Single(SupportVectorMachine):
         X, training = prepared.X, prepared.training
         task = self._task(prepared.y[training.kept], training, start)
         with progress(self.verbose, type(self).__name__) as tick:
-            rows, clock = training.rows.among(prepared.caches), Clock(self.max_time)
+            rows, clock = training.rows.reader(prepared.caches), Clock(self.max_time)
             solution = solve(task, rows, tick=tick, clock=clock, **self._solver_options())
         beta: Vector = np.bincount(task.objects, solution.beta, training.kept.size).astype(np.float64)
         (used,) = np.nonzero(beta)
