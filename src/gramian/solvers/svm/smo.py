@@ -98,7 +98,8 @@ SLOPE_ROUNDING = 0.01
 REFINEMENTS = 2
 """How often Kβ is recomputed in full precision before switching to kernel rows in full precision."""
 NOISY_ROUNDS = 16
-"""Rounds whose steps bring more rounding than that, or do not end, before kernel rows in single precision are left."""
+"""After this many rounds in float32 that add more rounding than ROUNDING allows, or hit the step limit, switch to
+float64."""
 AUDIT = 64
 """Entries of the gradient that are recomputed in full precision before an optimum is accepted."""
 
@@ -157,10 +158,10 @@ class _Descent:
         self, task: Task, rows: Rows, max_iter: int, shrink_every: int, working_set: int, clock: Clock, tick: Tick
     ) -> None:
         self.task, self.rows, self.clock, self.tick = task, rows, clock, tick
-        self.most = CARD_SET if rows.on_card else working_set
+        self.largest_set = CARD_SET if rows.on_card else working_set
         least = max(task.start.size // SHARE if rows.direct else 0, COSTLY_SET)
-        self.least = self.most if rows.on_card else min(self.most, least)
-        self.roomiest = self.most if rows.on_card else STRETCH * self.most
+        self.least_set = self.largest_set if rows.on_card else min(self.largest_set, least)
+        self.stretched_set = self.largest_set if rows.on_card else STRETCH * self.largest_set
         self.shrink_every = shrink_every
         self.shrinkable = rows.shrinkable if shrink_every else None
         self.inner = CARD_INNER if rows.on_card else INNER
@@ -173,7 +174,7 @@ class _Descent:
         self.convex = rows.definite
         self.newton = not rows.on_card
         """Whether Newton's method on the free variables may still help."""
-        self.room = np.empty(0)
+        self.scratch = np.empty(0)
         self.refined = self.noisy = 0
         diagonal = rows.diagonal()
         known = np.zeros(diagonal.size) if task.values is None else task.values
@@ -213,18 +214,19 @@ class _Descent:
                     break
                 if not self.convex and self.effort > 10 * STEPS_PER_VARIABLE * m:
                     raise _StoppedError(ENDLESS)
-                nearer = certificate.dual - best > WORTHWHILE * (certificate.primal - certificate.dual)
-                spent, lost = patience > MOST_PATIENCE * m, fine * self.unit(self.state) < self.rounding
-                nearer |= arrived and not lost and self.doubtful(certificate.violation) > tol
-                if (spent or not nearer) if exact else lost:
-                    raise _StoppedError(self.lost)
+                progressed = certificate.dual - best > WORTHWHILE * (certificate.primal - certificate.dual)
+                spent, below_rounding = patience > MOST_PATIENCE * m, fine * self.unit(self.state) < self.rounding
+                progressed |= arrived and not below_rounding and self.doubtful(certificate.violation) > tol
+                give_up = (spent or not progressed) if exact else below_rounding
+                if give_up:
+                    raise _StoppedError(self.why_lost)
                 best = certificate.dual
                 fine, patience = (0.3 * fine, patience) if arrived else (fine, 2 * patience)
         except _StoppedError as stop:
             message = str(stop)
             certificate = self.certify(tol)
         if not certificate.converged and not self.vanished(self.state):
-            certificate = replace(certificate, message=message or self.lost)
+            certificate = replace(certificate, message=message or self.why_lost)
         state = self.state
         return Solution(state.beta, state.values, state.multipliers(), certificate, self.convex, self.vanished(state))
 
@@ -332,8 +334,8 @@ class _Descent:
     def working_set(self, state: State, up: Vector, down: Vector, recent: Index) -> Index:
         """The most recent half of the last working set, then the worst violators of each group in each direction."""
         free = np.count_nonzero((state.beta > state.task.lower) & (state.beta < state.task.upper))
-        roomy = int(ROOMY * free)
-        q = max(self.least, roomy if roomy <= self.roomiest else min(roomy, self.most))
+        for_free = int(ROOMY * free)
+        q = max(self.least_set, for_free if for_free <= self.stretched_set else min(for_free, self.largest_set))
         q = min(q, self.rows.largest_square, state.beta.size)
         if q == state.beta.size:
             return np.arange(q)
@@ -376,12 +378,12 @@ class _Descent:
         self.convex &= not indefinite
         (moved,) = np.nonzero(beta != before)
         if not moved.size:
-            raise _StalledError(self.lost)
+            raise _StalledError(self.why_lost)
         state.beta[working] = beta
         noise = self.add(objects[moved], (beta - before)[moved], state)
         self.noisy += self.rows.narrow and (noise > ROUNDING * tol or taken == STEPS_PER_VARIABLE * working.size)
         if self.noisy > NOISY_ROUNDS and self.rows.narrow:
-            raise _StalledError(self.lost)
+            raise _StalledError(self.why_lost)
         return int(taken) < most
 
     def add(self, objects: Index, moves: Vector, state: State) -> float:
@@ -423,9 +425,9 @@ class _Descent:
     def block(self, objects: Index, dtype: np.dtype[Any]) -> tuple[Vector, Index, Vector, NDArray[np.bool_]]:
         """A matrix, the objects' row numbers in it, K between the objects (q, q), and which of its rows are filled."""
         q, stored, dtype = objects.size, self.rows.stored, min(self.rows.dtype, dtype)
-        if self.room.size < q * q or self.room.dtype != dtype:
-            self.room = self.rows.scratch(q * q, dtype)
-        K = self.room[: q * q].reshape(q, q)
+        if self.scratch.size < q * q or self.scratch.dtype != dtype:
+            self.scratch = self.rows.scratch(q * q, dtype)
+        K = self.scratch[: q * q].reshape(q, q)
         if stored is not None:
             return stored, self.rows.ids[objects], K, np.zeros(q, dtype=bool)
         self.rows.square(objects, K)
@@ -495,7 +497,7 @@ class _Descent:
         return BY_C if self.task.linear.any() else BY_NU
 
     @property
-    def lost(self) -> str:
+    def why_lost(self) -> str:
         """Why rounding ends the descent, and what to do."""
         task, beta = self.task, self.state.beta
         bounded = task.split < beta.size or beta[(beta <= task.lower) | (beta >= task.upper)].any()
