@@ -15,7 +15,7 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.utils._pprint import _changed_params
 
 from gramian.estimators.auto.leaderboard import METRICS
-from gramian.estimators.auto.metrics import CLASSES, NUMBERS
+from gramian.estimators.auto.scoring import CLASSES, NUMBERS
 from gramian.estimators.mixture.gaussian import GaussianMixture
 from gramian.kernels.base import Kernel
 from gramian.kernels.parse import parse

@@ -14,15 +14,15 @@ from gramian.estimators.auto.average import Average, averaged
 from gramian.estimators.auto.candidates import Candidate
 from gramian.estimators.auto.ladder import Rung
 from gramian.estimators.auto.leaderboard import Trial
-from gramian.estimators.auto.metrics import metric_of
 from gramian.estimators.auto.refit import Refit, refit_others
 from gramian.estimators.auto.response import Classes, Numbers
+from gramian.estimators.auto.scoring import scoring_of
 from gramian.estimators.auto.search import Found
 from gramian.estimators.auto.tables import array_columns
 from gramian.files import load, save
 from gramian.kernels import RBF
 
-RMSE = metric_of("rmse", classes=False)
+RMSE = scoring_of("rmse", classes=False)
 
 
 def found(response, *outputs):
@@ -59,7 +59,7 @@ def test_what_is_right_alone_stays_alone():
 def test_classes_are_averaged_whatever_the_units(count):
     rng = np.random.default_rng(0)
     codes = rng.integers(0, count, 600)
-    response = Classes(codes, count, metric_of("error", classes=True))
+    response = Classes(codes, count, scoring_of("error", classes=True))
     hot = np.eye(count)[codes]
     noise = 0.7 * rng.standard_normal((3, 600, count))
     outputs = [hot + noise[0], 100.0 * (hot + noise[1]), rng.standard_normal((600, count))]

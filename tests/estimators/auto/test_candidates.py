@@ -9,14 +9,14 @@ from gramian.estimators.auto.candidates import MACHINES, Candidate, candidates, 
 from gramian.estimators.auto.columns import encode
 from gramian.estimators.auto.encoders import NumberColumn
 from gramian.estimators.auto.fits import Resources, behind_map, fit
-from gramian.estimators.auto.metrics import metric_of
 from gramian.estimators.auto.regressor import AutoKernelRegressor
 from gramian.estimators.auto.response import Numbers
 from gramian.estimators.auto.scaling import fit_scaling, scalings_for
+from gramian.estimators.auto.scoring import scoring_of
 from gramian.estimators.auto.tables import columns_of
 from gramian.kernels import RBF, Laplace, Linear, Matern, White
 
-RMSE = metric_of("rmse", classes=False)
+RMSE = scoring_of("rmse", classes=False)
 
 
 @pytest.fixture

@@ -12,10 +12,10 @@ from gramian.estimators.auto.base import fit_by_clock
 from gramian.estimators.auto.columns import encode
 from gramian.estimators.auto.fits import Resources
 from gramian.estimators.auto.forest import FOLDS, SETTINGS, Trees, add_trees, grow_forest, joined, level_codes
-from gramian.estimators.auto.metrics import CLASSES, NUMBERS
 from gramian.estimators.auto.response import Classes, Numbers
 from gramian.estimators.auto.row_hashes import Folds
 from gramian.estimators.auto.scaling import fit_scaling
+from gramian.estimators.auto.scoring import CLASSES, NUMBERS
 from gramian.estimators.auto.tables import array_columns
 from gramian.onnx import export
 from gramian.progress import Clock

@@ -7,7 +7,6 @@ import pytest
 from scipy.special import log_softmax
 
 from gramian import SVC
-from gramian.estimators.auto.metrics import CLASSES, NUMBERS, pinball
 from gramian.estimators.auto.response import (
     Classes,
     Numbers,
@@ -16,6 +15,7 @@ from gramian.estimators.auto.response import (
     fit_temperature,
     weighted_quantile,
 )
+from gramian.estimators.auto.scoring import CLASSES, NUMBERS, pinball
 from gramian.kernels import RBF
 
 

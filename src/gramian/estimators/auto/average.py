@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize, nnls
 from scipy.special import log_softmax
 
-from gramian.estimators.auto.metrics import log_loss
 from gramian.estimators.auto.response import Classes, Judgement, Response, fit_temperature
+from gramian.estimators.auto.scoring import log_loss
 from gramian.estimators.auto.search import Found, order
 
 Array = NDArray[np.float64]
@@ -114,7 +114,7 @@ def _of_classes(outputs: Array, rows: Rows, response: Any) -> Array:
         logs = log_softmax(np.tensordot(x * start, outputs, axes=1), axis=1)
         slope = np.tensordot(outputs, each[:, None] * (np.exp(logs) - hot), axes=2)
         drawn = PRIOR / codes.size * (x - 1.0)
-        return log_loss(logs, codes, w) + 0.5 * float(drawn @ (x - 1.0)), start * slope + drawn
+        return log_loss(codes, logs, w) + 0.5 * float(drawn @ (x - 1.0)), start * slope + drawn
 
     found = minimize(objective, np.ones(start.size), jac=True, bounds=[(0.0, None)] * start.size, method="L-BFGS-B")
     return np.asarray(found.x * start)

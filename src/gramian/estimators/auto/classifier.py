@@ -17,8 +17,8 @@ from sklearn.utils.validation import _check_y, check_is_fitted
 from gramian.data.blocks import by_blocks
 from gramian.docstrings import documented
 from gramian.estimators.auto.base import AutoKernel
-from gramian.estimators.auto.metrics import metric_of
 from gramian.estimators.auto.response import Classes, fit_softmax
+from gramian.estimators.auto.scoring import scoring_of
 from gramian.estimators.auto.tables import plain
 from gramian.estimators.base import class_weights
 
@@ -103,11 +103,11 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
         self.classes_, codes = np.unique(y, return_inverse=True)
         if self.classes_.size < 2:
             raise ValueError(f"y has only 1 class, {self.classes_[0]}; a classifier needs two or more.")
-        metric = metric_of(self.scoring, classes=True, labels=self.classes_)
+        scoring = scoring_of(self.scoring, classes=True, labels=self.classes_)
         if self.class_weight is None:
-            return Classes(codes, int(self.classes_.size), metric, weights)
+            return Classes(codes, int(self.classes_.size), scoring, weights)
         costs = class_weights(self.class_weight, self.classes_, np.bincount(codes, weights), positive=True)
-        return Classes(codes, int(self.classes_.size), metric, weights, costs)
+        return Classes(codes, int(self.classes_.size), scoring, weights, costs)
 
     def _calibrate(self, response: Classes, held: Array, rows: NDArray[np.intp]) -> Array:
         codes, weights = response.codes[rows], response.weights_of(rows)

@@ -23,9 +23,9 @@ from gramian.compiled import compiled
 from gramian.estimators.auto.columns import Encoding
 from gramian.estimators.auto.encoders import Category, LevelMeans
 from gramian.estimators.auto.fits import Resources
-from gramian.estimators.auto.metrics import log_loss
 from gramian.estimators.auto.response import Classes, Response
 from gramian.estimators.auto.row_hashes import Folds
+from gramian.estimators.auto.scoring import log_loss
 from gramian.progress import Clock
 from gramian.resources import run, worker_count
 from gramian.warning import warn
@@ -341,7 +341,7 @@ class _Boosting:
         weights = self.response.weights_of(rows)
         if isinstance(self.response, Classes):
             logs = log_softmax(np.hstack([np.zeros_like(F), F]) if F.shape[1] == 1 else F, axis=1)
-            return log_loss(logs, self.response.codes[rows], weights)
+            return log_loss(self.response.codes[rows], logs, weights)
         return float(np.average((self.response.targets[rows, 0] - F[:, 0]) ** 2, weights=weights))
 
 

@@ -19,8 +19,8 @@ from sklearn.utils.validation import _check_y
 from gramian.data.blocks import Stream, by_blocks
 from gramian.docstrings import documented
 from gramian.estimators.auto.base import AutoKernel
-from gramian.estimators.auto.metrics import metric_of
 from gramian.estimators.auto.response import MOST_LOG, Numbers, conformal_reach
+from gramian.estimators.auto.scoring import scoring_of
 from gramian.estimators.auto.tables import plain
 from gramian.warning import warn
 
@@ -120,7 +120,7 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
             )
         if self.target_scale == "log" and y.min() <= 0.0:
             raise ValueError(f"target_scale='log' needs positive targets, got {y.min():.6g}; use 'linear'.")
-        return Numbers(y, metric_of(self.scoring, classes=False), weights, self.target_scale == "log")
+        return Numbers(y, scoring_of(self.scoring, classes=False), weights, self.target_scale == "log")
 
     def _rescaled(self, response: Any, judged: Callable[[Any], float]) -> Numbers:
         """The response on a log scale, where it is worth a trial and held-out rows are predicted better by it."""

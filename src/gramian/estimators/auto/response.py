@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax, logit
 
-from gramian.estimators.auto.metrics import CLASSES, NUMBERS, Metric, error, log_loss, mae, rmse, unexplained
+from gramian.estimators.auto.scoring import CLASSES, NUMBERS, Scoring, error, log_loss, mae, rmse, unexplained
 from gramian.estimators.machine.classifier import KernelMachineClassifier
 from gramian.estimators.machine.regressor import KernelMachineRegressor
 from gramian.estimators.svm import SVC, SVR
@@ -54,10 +54,10 @@ class Judgement:
 
 
 class Judged:
-    """Rows that count more or less, judged by a metric."""
+    """Rows that count more or less, judged by a score."""
 
     weights: Array | None
-    scorer: Metric
+    scorer: Scoring
 
     def weights_of(self, rows: Rows) -> Array | None:
         """Return how much some rows count, in fits and scores; None where all count one."""
@@ -69,7 +69,7 @@ class Numbers(Judged):
     """A number to predict, or its logarithm, by the deviation from its mean in units of its spread."""
 
     y: Array  # (n,): The targets
-    scorer: Metric = NUMBERS["rmse"]  # What to judge by
+    scorer: Scoring = NUMBERS["rmse"]  # What to judge by
     weights: Array | None = None  # (n,): How much each row counts
     log: bool = False  # Whether machines learn the logarithm
     makers: ClassVar[dict[str, Any]] = {"svm": SVR, "machine": KernelMachineRegressor}  # Other than least squares
@@ -112,7 +112,7 @@ class Numbers(Judged):
         return self.from_least_squares(np.asarray(model.predict(Z)))
 
     def shift(self, outputs: Array, rows: Rows) -> float:
-        """Return what is added to predictions, on the scale that is learned, to suit the metric: outputs (m, 1)."""
+        """Return what is added to predictions, on the scale that is learned, to suit the score: outputs (m, 1)."""
         f, weights = self.centre + self.scale * outputs[:, 0], self.weights_of(rows)
         if self.scorer.level is not None:
             return weighted_quantile(self.learned[rows] - f, self.scorer.level, weights)
@@ -159,7 +159,7 @@ class Classes(Judged):
 
     codes: Rows  # (n,): Which class each row has
     count: int  # How many classes there are
-    scorer: Metric = CLASSES["log_loss"]  # What to judge by
+    scorer: Scoring = CLASSES["log_loss"]  # What to judge by
     weights: Array | None = None  # (n,): How much each row counts
     costs: Array | None = None  # (c,): How much more a mistake in each class counts where labels are chosen
     makers: ClassVar[dict[str, Any]] = {"svm": partial(SVC, **PAIRS), "machine": KernelMachineClassifier}
@@ -222,8 +222,8 @@ class Classes(Judged):
         labels = self.decided(logs, codes, w)[1]
         figures = {
             "error": error(codes, logs, labels, w),
-            "log_loss": log_loss(logs, codes, w),
-            "calibration": calibration_error(logs, codes, w),
+            "log_loss": log_loss(codes, logs, w),
+            "calibration": calibration_error(codes, logs, w),
         }
         if self.count == 2:
             figures["roc_auc"] = 1.0 - CLASSES["roc_auc"].loss(codes, logs, labels, w)
@@ -314,7 +314,7 @@ def fit_temperature(outputs: Array, codes: NDArray[np.intp], weights: Array | No
 
     def penalised(t: float) -> float:
         logs = log_softmax(math.exp(t) * outputs, axis=1)
-        return log_loss(logs, codes, weights) - PRIOR * float(logs.mean()) / codes.size
+        return log_loss(codes, logs, weights) - PRIOR * float(logs.mean()) / codes.size
 
     return math.exp(float(minimize_scalar(penalised, bounds=(low, high), method="bounded").x))
 
@@ -346,7 +346,7 @@ def _on_other_halves(way: Calibration, outputs: Array, codes: NDArray[np.intp], 
 def _judged(scores: Array, codes: NDArray[np.intp], weights: Array | None) -> Array:
     """The sum of log-losses, and the errors."""
     logs = log_softmax(scores, axis=1)
-    return codes.size * np.array([log_loss(logs, codes, weights), error(codes, logs, np.argmax(logs, axis=1), weights)])
+    return codes.size * np.array([log_loss(codes, logs, weights), error(codes, logs, np.argmax(logs, axis=1), weights)])
 
 
 def _scaled(outputs: Array, codes: NDArray[np.intp], weights: Array | None) -> tuple[float, Array]:
@@ -380,7 +380,7 @@ def _with_constants(
         # Of the log-likelihood, and of the prior rows, which are of every class in equal parts.
         slope = (w + PRIOR / m) * np.exp(logs) - w * hot - PRIOR / (m * c)
         pull = constants / spread**2
-        value = log_loss(logs, codes, weights) - PRIOR * float(logs.mean()) / m + 0.5 * float(constants @ pull) / m
+        value = log_loss(codes, logs, weights) - PRIOR * float(logs.mean()) / m + 0.5 * float(constants @ pull) / m
         by_factor = factor * float(np.sum(slope * outputs)) / m
         return value, np.append(by_factor, slope.sum(axis=0) / m + pull / m)
 
@@ -389,8 +389,8 @@ def _with_constants(
     return math.exp(float(found[0])), np.asarray(usual + found[1:] - found[1:].mean())
 
 
-def calibration_error(logs: Array, codes: NDArray[np.intp], weights: Array | None = None) -> float:
-    """Return how far confidence and accuracy are apart, over bins of confidence: logs (m, c), codes (m,)."""
+def calibration_error(codes: NDArray[np.intp], logs: Array, weights: Array | None = None) -> float:
+    """Return how far confidence and accuracy are apart, over bins of confidence: codes (m,), logs (m, c)."""
     confidence, right = np.exp(logs.max(axis=1)), np.argmax(logs, axis=1) == codes
     bins = np.minimum((confidence * BINS).astype(np.intp), BINS - 1)
     w = np.ones(codes.size) if weights is None else weights

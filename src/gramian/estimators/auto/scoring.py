@@ -26,7 +26,7 @@ _PINBALL = re.compile(r"pinball(?:-(0?\.\d+))?")
 
 
 @dataclass(frozen=True)
-class Metric:
+class Scoring:
     """What predictions of held-out rows are judged by."""
 
     name: str  # On the leaderboard
@@ -49,8 +49,8 @@ def error(codes: Rows, logs: Array, labels: Rows, weights: Weights) -> float:
     return float(np.average(labels != codes, weights=weights))
 
 
-def log_loss(logs: Array, codes: Rows, weights: Weights = None) -> float:
-    """Return the mean of minus the log-probability of the true class: logs (m, c), codes (m,)."""
+def log_loss(codes: Rows, logs: Array, weights: Weights = None) -> float:
+    """Return the mean of minus the log-probability of the true class: codes (m,), logs (m, c)."""
     return float(np.average(-logs[np.arange(codes.size), codes], weights=weights))
 
 
@@ -83,13 +83,13 @@ def _one_from_the_rest(score: Callable[..., Any]) -> Callable[..., float]:
 
 
 CLASSES = {
-    "log_loss": Metric("log_loss", lambda codes, logs, labels, weights: log_loss(logs, codes, weights)),
-    "error": Metric("error", error),
-    "accuracy": Metric("accuracy", error, top=1.0),
-    "roc_auc": Metric("roc_auc", _one_from_the_rest(roc_auc_score), top=1.0),
-    "average_precision": Metric("average_precision", _one_from_the_rest(average_precision_score), top=1.0),
-    "balanced_accuracy": Metric("balanced_accuracy", _balanced, labels=True, top=1.0),
-    "f1": Metric("f1", _f1, labels=True, top=1.0),
+    "log_loss": Scoring("log_loss", lambda codes, logs, labels, weights: log_loss(codes, logs, weights)),
+    "error": Scoring("error", error),
+    "accuracy": Scoring("accuracy", error, top=1.0),
+    "roc_auc": Scoring("roc_auc", _one_from_the_rest(roc_auc_score), top=1.0),
+    "average_precision": Scoring("average_precision", _one_from_the_rest(average_precision_score), top=1.0),
+    "balanced_accuracy": Scoring("balanced_accuracy", _balanced, labels=True, top=1.0),
+    "f1": Scoring("f1", _f1, labels=True, top=1.0),
 }
 
 # ---- numbers ------------------------------------------------------------------------------------------------------
@@ -112,26 +112,26 @@ def unexplained(y: Array, predictions: Array, weights: Weights) -> float:
 
 
 NUMBERS = {
-    "rmse": Metric("rmse", rmse, mean=True),
-    "mae": Metric("mae", mae),
-    "r2": Metric("r2", unexplained, mean=True, top=1.0),
+    "rmse": Scoring("rmse", rmse, mean=True),
+    "mae": Scoring("mae", mae),
+    "r2": Scoring("r2", unexplained, mean=True, top=1.0),
 }
 
 
-def pinball(level: float) -> Metric:
+def pinball(level: float) -> Scoring:
     """Return the loss that the quantile of some level minimises."""
 
     def loss(y: Array, predictions: Array, weights: Weights) -> float:
         return float(mean_pinball_loss(y, predictions, sample_weight=weights, alpha=level))
 
-    return Metric(f"pinball-{level:g}", loss, level=level)
+    return Scoring(f"pinball-{level:g}", loss, level=level)
 
 
 # ---- by name, or a scorer -----------------------------------------------------------------------------------------
 
 
-def metric_of(scoring: Any, *, classes: bool, labels: NDArray[Any] | None = None) -> Metric:
-    """Return a metric by its name here, or a scorer of scikit-learn, or a callable; by default the first."""
+def scoring_of(scoring: Any, *, classes: bool, labels: NDArray[Any] | None = None) -> Scoring:
+    """Return a scoring by its name here, or a scorer of scikit-learn, or a callable; by default the first."""
     ours, others = (CLASSES, NUMBERS) if classes else (NUMBERS, CLASSES)
     known = SAME.get(scoring, scoring) if isinstance(scoring, str) else scoring
     if known is None:
@@ -151,8 +151,8 @@ def metric_of(scoring: Any, *, classes: bool, labels: NDArray[Any] | None = None
     return _of_scorer(known, classes, None if isinstance(known, str) else labels)
 
 
-def _of_scorer(scoring: Any, classes: bool, names: NDArray[Any] | None) -> Metric:
-    """A metric of what scikit-learn would call a scorer: asked for the predictions of rows by their numbers."""
+def _of_scorer(scoring: Any, classes: bool, names: NDArray[Any] | None) -> Scoring:
+    """A scoring by what scikit-learn would call a scorer: asked for the predictions of rows by their numbers."""
     scorer = get_scorer(scoring)
     sign = getattr(scorer, "_sign", 1)
     name = scoring if isinstance(scoring, str) else getattr(scoring, "__name__", "the score")
@@ -171,7 +171,7 @@ def _of_scorer(scoring: Any, classes: bool, names: NDArray[Any] | None) -> Metri
 
     judges_labels = classes and getattr(scorer, "_response_method", None) == "predict"
     loss, shown = (of_classes if classes else of_numbers), name.removeprefix("neg_") if sign < 0 else name
-    return Metric(shown, loss, labels=judges_labels, top=None if sign < 0 else top)
+    return Scoring(shown, loss, labels=judges_labels, top=None if sign < 0 else top)
 
 
 class _Held(BaseEstimator):

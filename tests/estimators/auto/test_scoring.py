@@ -1,4 +1,4 @@
-"""Metrics as losses: each beside scikit-learn's own, weighted or not; scorers by name and of one's own."""
+"""Scores as losses: each beside scikit-learn's own, weighted or not; scorers by name and of one's own."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scipy.special import log_softmax
 from sklearn import metrics as sk
 from sklearn.metrics import make_scorer
 
-from gramian.estimators.auto.metrics import metric_of
+from gramian.estimators.auto.scoring import scoring_of
 
 THEIRS = {
     "error": lambda y, P, said, w: 1.0 - sk.accuracy_score(y, said, sample_weight=w),
@@ -40,18 +40,18 @@ def said(rng):
 @pytest.mark.parametrize("name", THEIRS)
 def test_classes_are_judged_as_by_scikit_learn(name, said):
     codes, logs, labels, weights = said
-    metric = metric_of(name, classes=True, labels=np.array(["no", "yes"]))
+    scoring = scoring_of(name, classes=True, labels=np.array(["no", "yes"]))
     for w in (None, weights):
-        assert metric.loss(codes, logs, labels, w) == pytest.approx(THEIRS[name](codes, np.exp(logs), labels, w))
-    assert metric.labels == (name in ("balanced_accuracy", "f1", "matthews_corrcoef", "recall"))
+        assert scoring.loss(codes, logs, labels, w) == pytest.approx(THEIRS[name](codes, np.exp(logs), labels, w))
+    assert scoring.labels == (name in ("balanced_accuracy", "f1", "matthews_corrcoef", "recall"))
 
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_numbers_are_judged_as_by_scikit_learn(name, rng):
     y, f, weights = rng.standard_normal(50), rng.standard_normal(50), rng.uniform(0.1, 3.0, 50)
-    metric = metric_of(name, classes=False)
+    scoring = scoring_of(name, classes=False)
     for w in (None, weights):
-        assert metric.loss(y, f, w) == pytest.approx(NUMBERS[name](y, f, sample_weight=w))
+        assert scoring.loss(y, f, w) == pytest.approx(NUMBERS[name](y, f, sample_weight=w))
 
 
 def test_several_classes(rng):
@@ -62,7 +62,7 @@ def test_several_classes(rng):
         ("f1", sk.f1_score(codes, labels, average="macro")),
         ("balanced_accuracy", sk.balanced_accuracy_score(codes, labels)),
     ):
-        assert metric_of(name, classes=True).loss(codes, logs, labels, None) == pytest.approx(1.0 - theirs)
+        assert scoring_of(name, classes=True).loss(codes, logs, labels, None) == pytest.approx(1.0 - theirs)
 
 
 def test_scorers_of_ones_own(said):
@@ -71,23 +71,23 @@ def test_scorers_of_ones_own(said):
     def money(model, rows, y):
         return float(np.sum((model.predict(rows) == y) * (10.0 + rows[:, 0])))
 
-    own = metric_of(money, classes=True)
+    own = scoring_of(money, classes=True)
     assert (own.name, own.written(-3.0)) == ("money", 3.0)
     assert own.loss(codes, logs, labels, None) == -np.sum((labels == codes) * (10.0 + np.arange(60)))
-    fbeta = metric_of(make_scorer(sk.fbeta_score, beta=2.0), classes=True)
+    fbeta = scoring_of(make_scorer(sk.fbeta_score, beta=2.0), classes=True)
     assert fbeta.labels
     assert fbeta.loss(codes, logs, labels, weights) == -sk.fbeta_score(codes, labels, beta=2.0, sample_weight=weights)
 
 
 def test_names_of_scikit_learn_mean_the_same():
     for theirs, ours in (("accuracy", "accuracy"), ("neg_log_loss", "log_loss"), ("f1", "f1")):
-        assert metric_of(theirs, classes=True).name == ours
-    assert metric_of("neg_root_mean_squared_error", classes=False).name == "rmse"
-    assert metric_of(None, classes=True).name == "log_loss"
-    assert metric_of("pinball", classes=False).level == 0.5
+        assert scoring_of(theirs, classes=True).name == ours
+    assert scoring_of("neg_root_mean_squared_error", classes=False).name == "rmse"
+    assert scoring_of(None, classes=True).name == "log_loss"
+    assert scoring_of("pinball", classes=False).level == 0.5
 
 
 @pytest.mark.parametrize(("name", "classes"), [("rmse", True), ("roc_auc", False), ("auc", True), ("pinball-2", False)])
 def test_names_that_make_no_sense(name, classes):
     with pytest.raises(ValueError, match=r"scoring must be one of (log_loss|rmse), .* the name of a scorer"):
-        metric_of(name, classes=classes)
+        scoring_of(name, classes=classes)
