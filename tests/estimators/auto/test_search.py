@@ -27,7 +27,7 @@ def test_steps_hold_out_what_they_judge_by(n):
             for train, test in step.splits:
                 assert not set(train) & set(test)
             assert sorted(np.concatenate(step.parts)) == list(range(step.held_out.size))
-        assert all(a.learning <= b.learning for a, b in pairwise(steps))
+        assert all(a.training_rows <= b.training_rows for a, b in pairwise(steps))
 
 
 def test_every_class_is_in_the_first_step():
@@ -40,18 +40,18 @@ def test_every_class_is_in_the_first_step():
 def test_a_short_limit_has_fewer_steps_whatever_the_machine():
     response = Numbers(np.arange(10_000.0))
     learning = {
-        limit: [s.learning for s in rungs(response, 10_000, 5, 0, limit=limit)] for limit in (None, 60, 10, 0.1)
+        limit: [s.training_rows for s in rungs(response, 10_000, 5, 0, limit=limit)] for limit in (None, 60, 10, 0.1)
     }
     assert learning == {None: [500, 1500, 3000], 60: [500, 1500, 3000], 10: [500, 1500], 0.1: [500]}
     few = rungs(response, 10_000, 5, 0, Sizes(ladder=(60, 150)))
-    assert [step.learning for step in few] == [60, 150]
+    assert [step.training_rows for step in few] == [60, 150]
 
 
 def test_the_best_are_judged_again_on_many_rows_with_what_they_learned(rng):
     X = rng.uniform(-2, 2, (4300, 2))
     response = Numbers(np.sin(3 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.standard_normal(4300))
     sizes = Sizes(ladder=(60,), many=300)
-    assert larger(response, 159, 5, 0, 10**9, sizes).learning == 120
+    assert larger(response, 159, 5, 0, 10**9, sizes).training_rows == 120
     assert larger(response, 158, 5, 0, 10**9, sizes) is None  # hardly more than on the rung before
     assert larger(response, 4300, 5, 0, 8 * sizes.many**2 - 1, sizes) is None
     (step,), many = rungs(response, 4300, 5, 0, sizes)[:1], larger(response, 4300, 5, 0, 10**9, sizes)

@@ -37,7 +37,7 @@ def test_time_goes_forward_where_rows_are_many_too(rng):
             assert step.asked
             for train, test in step.splits:
                 assert train.max() < test.min()
-    assert [step.learning for step in steps] == [100, 300]
+    assert [step.training_rows for step in steps] == [100, 300]
 
 
 def test_the_largest_group_is_held_out_where_rows_are_many(rng):

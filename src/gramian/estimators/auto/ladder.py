@@ -40,10 +40,10 @@ class Rung:
     parts: list[Rows]  # Positions among all held-out rows
     rows: int  # Rows that take part
     asked: bool = False  # Whether a user chose the splits
-    learn: bool = True  # Whether processes learn their kernels here; else they keep what fewer rows taught them
+    learns_kernels: bool = True  # Whether processes do so here; else they keep what fewer rows taught them
 
     @property
-    def learning(self) -> int:
+    def training_rows(self) -> int:
         """Rows that a fit learns from."""
         return int(self.splits[0][0].size)
 
@@ -66,7 +66,7 @@ def rungs(
     steps = _steps(response, n, cv, seed, sizes) if asked is None else _asked_steps(asked, n, seed, sizes)
     first, *others = steps
     most = math.inf if limit is None else SHARE * limit / TRIAL_FACTORS
-    return [first, *(s for s in others if nominal_seconds(factor_operations(s.learning, inverse=True)) <= most)]
+    return [first, *(s for s in others if nominal_seconds(factor_operations(s.training_rows, inverse=True)) <= most)]
 
 
 def larger(response: Response, n: int, cv: int, seed: int, memory: int, sizes: Sizes = DEFAULT) -> Rung | None:
@@ -74,7 +74,7 @@ def larger(response: Response, n: int, cv: int, seed: int, memory: int, sizes: S
     size = min(sizes.many, n - min(HELD_OUT, n // 4))
     if size < 2 * sizes.ladder[-1] or memory < np.dtype(float).itemsize * size**2:
         return None
-    return replace(_held_out(_order(response, n, seed), size, cv), learn=False)
+    return replace(_held_out(_order(response, n, seed), size, cv), learns_kernels=False)
 
 
 def _asked_steps(splits: Sequence[tuple[Rows, Rows]], n: int, seed: int, sizes: Sizes) -> list[Rung]:
@@ -103,7 +103,7 @@ def _steps(response: Response, n: int, cv: int, seed: int, sizes: Sizes) -> list
         return steps
     order = _order(response, n, seed)
     steps = [_held_out(order, size, cv) for size in sizes.ladder if size * STEP <= n]
-    if steps[-1].learning < sizes.ladder[-1]:
+    if steps[-1].training_rows < sizes.ladder[-1]:
         steps.append(_held_out(order, int(0.8 * n), cv))
     return steps
 

@@ -299,7 +299,7 @@ def _on_more_rows(p: Winner) -> tuple[dict[str, Any], Array | None, Rows | None]
     """
     rung, response, settings = p.found.rung, p.response, p.found.settings
     rows = np.random.default_rng(p.resources.seed).permutation(p.planner.n)[:LINEAR_ROWS]
-    if rung.asked or rung.learning >= SAME_SIZE * rows.size:
+    if rung.asked or rung.training_rows >= SAME_SIZE * rows.size:
         return settings, None, None
     best: tuple[float, dict[str, Any], Array | None] = (math.inf, settings, None)
     fold, clock = np.arange(rows.size) % FOLDS, p.resources.clock.share(SHARE_OF_LEARNING)

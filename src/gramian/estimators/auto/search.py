@@ -33,9 +33,9 @@ PHASES = {
     2: ((0.35, 0.35, 0.45), (0.75, 0.9, 1.0)),
     3: ((0.25, 0.25, 0.3), (0.5, 0.7, 0.7), (0.95, 0.95, 1.0)),
 }
-"""By the number of rungs, for each rung: the shares of the search time at which trials of candidates, then of metrics,
-then of machines that take over a kernel end."""
-AGAIN, FEWEST = 0.2, 3
+"""For 1, 2 or 3 rungs, a row for each: the shares of the search time after which no candidates, metrics, and machines
+with a taken-over kernel are started."""
+REJUDGE_SHARE, REJUDGE_LEAST = 0.2, 3
 """The share of the search time kept for judging the best on many rows, and how many must fit into it."""
 OTHERS = 2
 """Where all survivors have one lengthscale, or all have several, or all use a forest, this many others go on too."""
@@ -52,14 +52,14 @@ BASELINE = Candidate(LINEAR, LINEAR, "standard")
 # ---- cheap trials -------------------------------------------------------------------------------------------------
 
 
-def cheap_score(Z: Any, step: Rung, resources: Resources, response: Response) -> float:
+def cheap_score(Z: Any, rung: Rung, resources: Resources, response: Response) -> float:
     """Return the better score of a linear model and a ridge with a typical kernel: Z (n, d)."""
     ridge = Candidate("ridge", "ridge", "", (RBF(math.sqrt(2.0 * Z.shape[1])),))
     scores = []
     for tried in (BASELINE, ridge):
-        models = [(fit(tried, response, Z, train, None, resources)[0].model, test) for train, test in step.splits]
+        models = [(fit(tried, response, Z, train, None, resources)[0].model, test) for train, test in rung.splits]
         held = np.concatenate([response.outputs(model, Z[test]) for model, test in models])
-        scores.append(response.judge(held, step.held_out, step.parts).score)
+        scores.append(response.judge(held, rung.held_out, rung.parts).score)
     return min(scores)
 
 
@@ -128,30 +128,30 @@ class Search:
         """Return the candidate that learned the kernel: a process, or the candidate itself."""
         return self.found[found.candidate.source] if found.candidate.source else found
 
-    def run(self, group: list[Candidate], steps: list[Rung], many: Rung | None = None) -> list[Found]:
+    def run(self, group: list[Candidate], rungs: list[Rung], many: Rung | None = None) -> list[Found]:
         """Try candidates rung by rung; where there are none, judge the linear model on the last rung."""
-        steps = steps if group else steps[-1:]
-        share = 1.0 if many is None else 1.0 - AGAIN
-        phases = [[share * end for end in ends] for ends in PHASES[min(len(steps), 3)]]
-        for number, step in enumerate(steps):
-            last, ends = number == len(steps) - 1, phases[min(number, 2)]
-            self.resources = self.resources.measured(step.learning)
-            self._baselines(step)
-            self._step(group, step, ends[0], must=number == 0)
+        rungs = rungs if group else rungs[-1:]
+        share = 1.0 if many is None else 1.0 - REJUDGE_SHARE
+        phases = [[share * end for end in ends] for ends in PHASES[min(len(rungs), 3)]]
+        for number, rung in enumerate(rungs):
+            last, ends = number == len(rungs) - 1, phases[min(number, 2)]
+            self.resources = self.resources.measured(rung.training_rows)
+            self._baselines(rung)
+            self._try_all(group, rung, ends[0], must=number == 0)
             if number == 1:
-                self._step(self._metrics(step), step, ends[1])
+                self._try_all(self._metrics(rung), rung, ends[1])
             if number == 0 or last:
-                self._step(derived(self.machines, self._leaders(step)), step, ends[2])
+                self._try_all(derived(self.machines, self._leaders(rung)), rung, ends[2])
             if last or not self._ranked:
                 break
             self._end_for(self._ranked[0].candidate.machine)
-            group = self._survivors(step, SURVIVORS[min(number, len(SURVIVORS) - 1)])
+            group = self._survivors(rung, SURVIVORS[min(number, len(SURVIVORS) - 1)])
             process = next((c for c in group if c.machine != LINEAR), None)
-            cost = math.inf if process is None else self._cost(process, steps[number + 1])
+            cost = math.inf if process is None else self._cost(process, rungs[number + 1])
             end = phases[min(number + 1, 2)][0] * self.seconds
             # Without time for the best process, the machines that take over its kernel would be judged alone.
             if process is None or self.spent + cost > end or self._is_late(process, cost):
-                self.unfinished = f"; time_limit ended the search after {number + 1} of {len(steps)} steps"
+                self.unfinished = f"; time_limit ended the search after {number + 1} of {len(rungs)} steps"
                 break
         if many is not None:
             self._judge_again(many)
@@ -160,7 +160,7 @@ class Search:
             raise ValueError(f"no machine could be fitted; the first: {first.name}, {first.status.rstrip('.')}.")
         return ranked
 
-    def _judge_again(self, step: Rung) -> None:
+    def _judge_again(self, rung: Rung) -> None:
         """Judge the best on many rows: which kernel wins may depend on how many there are.
 
         Those with a forest, which has seen all rows, lead on few rows, so the best with and without one take turns.
@@ -170,13 +170,13 @@ class Search:
         before = dict(self.found)
         # What fewer rows have chosen or learned is kept.
         group = [replace(f.candidate, kernels=tuple(f.kernels[:1])) if _chooses(f) else f.candidate for f in best]
-        cheapest = sorted(self._cost(c, step) for c in group)[:FEWEST]
-        if len(cheapest) < FEWEST or self.spent + sum(cheapest) > self.seconds:
+        cheapest = sorted(self._cost(c, rung) for c in group)[:REJUDGE_LEAST]
+        if len(cheapest) < REJUDGE_LEAST or self.spent + sum(cheapest) > self.seconds:
             return
-        self.resources = self.resources.measured(step.learning)
-        self._baselines(step)
-        self._step(group, step, 1.0)
-        if sum(found.rung is step for found in self._ranked) < 2:  # nothing to compare it with
+        self.resources = self.resources.measured(rung.training_rows)
+        self._baselines(rung)
+        self._try_all(group, rung, 1.0)
+        if sum(found.rung is rung for found in self._ranked) < 2:  # nothing to compare it with
             self.found = before
 
     @property
@@ -200,15 +200,15 @@ class Search:
             kept = max(kept, min(kept * self.resources.pace / MEMBERS, RESERVE[1] * self.limit))
             self.resources = replace(self.resources, clock=replace(self.resources.clock, max_time=self.limit - kept))
 
-    def _step(self, group: list[Candidate], step: Rung, end: float, *, must: bool = False) -> None:
+    def _try_all(self, group: list[Candidate], rung: Rung, end: float, *, must: bool = False) -> None:
         """Try candidates until a share of the search time is used; the first one of the first rung in any case."""
         for place, candidate in enumerate(group):
-            first, cost = must and place == 0, self._cost(candidate, step)
+            first, cost = must and place == 0, self._cost(candidate, rung)
             if not first and (self.spent + cost > end * self.seconds or self._is_late(candidate, cost)):
                 continue
             self.spent += cost
             left = self.resources.clock.left
-            self._try(candidate, step)
+            self._try(candidate, rung)
             if self.limit is not None:
                 self.paces[candidate.machine] = (left - self.resources.clock.left) / cost
             took = self.resources.clock.seconds
@@ -218,17 +218,17 @@ class Search:
                     f"{math.ceil(3 * took):g} s."
                 )
 
-    def _cost(self, c: Candidate, step: Rung) -> float:
+    def _cost(self, c: Candidate, rung: Rung) -> float:
         """Nominal seconds of a trial; hyperparameters from fewer rows, or from the first split, save steps."""
-        n, (_, d) = step.learning, self.scaled[c.scaling].shape
+        n, (_, d) = rung.training_rows, self.scaled[c.scaling].shape
         if self.resources.device is not None and c.machine == "gp":
             n = max(min(n, CARD_ROWS), n // CARD_GAIN)
         shape: Any = {"targets": self.response.targets.shape[1], "kernels": max(len(c.kernels), 1)}
         shape["powers"] = "Power" in c.name or "Laplace" in c.name
-        if not step.learn and c.machine == "gp":
+        if not rung.learns_kernels and c.machine == "gp":
             return conditioned_seconds(n, shape["targets"], self.resources.memory)
         again = c.name in self.found
-        return trial_seconds(c.machine, n, d, again=again, **shape) + (len(step.splits) - 1) * trial_seconds(
+        return trial_seconds(c.machine, n, d, again=again, **shape) + (len(rung.splits) - 1) * trial_seconds(
             c.machine, n, d, again=True, **shape
         )
 
@@ -237,9 +237,9 @@ class Search:
         pace = self.paces.get(c.machine, self.resources.pace)
         return self.resources.clock.expired or pace * cost > self.resources.clock.left
 
-    def _survivors(self, step: Rung, count: int) -> list[Candidate]:
+    def _survivors(self, rung: Rung, count: int) -> list[Candidate]:
         """The best of a rung, with the processes whose kernels they use; the others are marked as dropped."""
-        ranked = [found for found in self._ranked if found.rung is step]
+        ranked = [found for found in self._ranked if found.rung is rung]
         chosen = ranked[:count]
         if count > OTHERS:
             # The best of other kinds too: more rows favour several lengthscales and rough functions.
@@ -255,19 +255,19 @@ class Search:
         # A process is fitted before the machines that use its kernel.
         return sorted(kept, key=lambda c: bool(c.source))
 
-    def _leaders(self, step: Rung) -> list[Candidate]:
+    def _leaders(self, rung: Rung) -> list[Candidate]:
         processes = [self.found[t.name] for t in self.leaderboard if t.machine == "gp" and t.ok]
-        leaders = [found.candidate for found in processes if found.rung is step][:LEADERS]
-        taken = {found.candidate.source for found in self.found.values() if found.rung is step}
+        leaders = [found.candidate for found in processes if found.rung is rung][:LEADERS]
+        taken = {found.candidate.source for found in self.found.values() if found.rung is rung}
         return [leader for leader in leaders if leader.name not in taken]
 
-    def _metrics(self, step: Rung) -> list[Candidate]:
+    def _metrics(self, rung: Rung) -> list[Candidate]:
         """Metrics that start from the best process with a radial kernel, where there are enough rows to learn them."""
-        if step.rows < MEDIUM:
+        if rung.rows < MEDIUM:
             return []
         classes = isinstance(self.response, Classes)
         for found in self._ranked:
-            if found.rung is step and found.candidate.machine == "gp":
+            if found.rung is rung and found.candidate.machine == "gp":
                 d = self.scaled[found.candidate.scaling].shape[1]
                 made = metrics(found.candidate, found.kernels[0], d, classes=classes)
                 if made:
@@ -278,9 +278,9 @@ class Search:
         """Set the status of a trial on the leaderboard."""
         self.found[found.trial.name] = replace(found, trial=replace(found.trial, status=status))
 
-    def _keep(self, candidate: Candidate, step: Rung, trial: dict[str, Any], **learned: Any) -> None:
-        made = Trial(name=candidate.name, machine=candidate.machine, rows=step.rows, **trial)
-        self.found[candidate.name] = Found(candidate, made, step, **learned)
+    def _keep(self, candidate: Candidate, rung: Rung, trial: dict[str, Any], **learned: Any) -> None:
+        made = Trial(name=candidate.name, machine=candidate.machine, rows=rung.rows, **trial)
+        self.found[candidate.name] = Found(candidate, made, rung, **learned)
 
     def add_average(self, members: Sequence[Found], weights: Array, judged: Judgement, status: str = DONE) -> Found:
         """Put an average of trials on the leaderboard."""
@@ -290,26 +290,26 @@ class Search:
         self._keep(Candidate(name, "average", ""), members[0].rung, {**vars(judged), **seconds, **trial})
         return self.found[name]
 
-    def _try(self, candidate: Candidate, step: Rung) -> None:
-        self.observer(self.leaderboard, f"{candidate.name} on {step.rows:,} rows")
+    def _try(self, candidate: Candidate, rung: Rung) -> None:
+        self.observer(self.leaderboard, f"{candidate.name} on {rung.rows:,} rows")
         try:
-            self._judge(candidate, step)
+            self._judge(candidate, rung)
         except (ValueError, ArithmeticError, MemoryError, np.linalg.LinAlgError, TimeoutError) as error:
             before = self.found.get(candidate.name)
             if before is None or not before.trial.ok:
                 failed = {"score": math.nan, "spread": math.nan, "status": f"failed: {error}"}
-                self._keep(candidate, step, failed)
+                self._keep(candidate, rung, failed)
         self.observer(self.leaderboard, "")
 
-    def _judge(self, candidate: Candidate, step: Rung) -> None:
+    def _judge(self, candidate: Candidate, rung: Rung) -> None:
         Z = self.scaled[candidate.scaling]
         fits: list[list[Fitted]] = []
         held: list[list[Array]] = []
         fitting = predicting = 0.0
-        for split, (train, test) in enumerate(step.splits):
+        for split, (train, test) in enumerate(rung.splits):
             begun = time.perf_counter()
             given = self._given(candidate, split, fits)
-            if not step.learn and candidate.machine == "gp" and given is not None:
+            if not rung.learns_kernels and candidate.machine == "gp" and given is not None:
                 models = condition(self.response, Z, train, given, self.resources)
             else:
                 models = fit(candidate, self.response, Z, train, given, self.resources)
@@ -318,7 +318,7 @@ class Search:
             fits.append([replace(m, model=None) for m in models])
             fitting, predicting = fitting + between - begun, predicting + time.perf_counter() - between
         pooled = [np.concatenate(each) for each in zip(*held, strict=True)]
-        judged = [self.response.judge(each, step.held_out, step.parts) for each in pooled]
+        judged = [self.response.judge(each, rung.held_out, rung.parts) for each in pooled]
         best = min(range(len(judged)), key=lambda i: order(judged[i]))
         chosen = [models[best] for models in fits]
         last = chosen[-1]
@@ -327,7 +327,7 @@ class Search:
         trial |= {"settings": {"scaling": candidate.scaling, **last.settings}}
         trial |= {"kernel": repr(last.kernel), "certificate": last.certificate}
         kernels = [m.kernel for m in chosen]
-        self._keep(candidate, step, trial, kernels=kernels, settings=last.settings, held=pooled[best])
+        self._keep(candidate, rung, trial, kernels=kernels, settings=last.settings, held=pooled[best])
 
     def _given(self, candidate: Candidate, split: int, fits: list[list[Fitted]]) -> Kernel | None:
         """The kernel to start from: that of the source, or what the process itself learned before."""
@@ -341,14 +341,14 @@ class Search:
         before = self.found.get(candidate.name)
         return before.kernels[0] if before is not None and before.kernels else None
 
-    def _baselines(self, step: Rung) -> None:
+    def _baselines(self, rung: Rung) -> None:
         """The simplest rule, and a linear model."""
         begun = time.perf_counter()
-        held = np.concatenate([self.response.simplest(train, test) for train, test in step.splits])
-        judged = self.response.judge(held, step.held_out, step.parts)
+        held = np.concatenate([self.response.simplest(train, test) for train, test in rung.splits])
+        judged = self.response.judge(held, rung.held_out, rung.parts)
         trial = {"fit_seconds": time.perf_counter() - begun, "baseline": True, **vars(judged)}
-        self._keep(Candidate(self.response.simplest_rule, "baseline", ""), step, trial)
-        self._try(BASELINE, step)
+        self._keep(Candidate(self.response.simplest_rule, "baseline", ""), rung, trial)
+        self._try(BASELINE, rung)
 
 
 def _of_each(found: Found) -> bool:

@@ -114,7 +114,7 @@ def chosen(search: Search, offered: Sequence[Winner], planner: Planner) -> Team:
     """
     if len(offered) == 1:
         return Team(offered[0].found, offered, np.ones(1))
-    many = planner.n >= MANY_MORE * offered[0].found.rung.learning
+    many = planner.n >= MANY_MORE * offered[0].found.rung.training_rows
     team = affordable(_best_together(offered, both=many), planner)
     average = averaged([p.found for p in team], offered[0].response)
     if average is None:
