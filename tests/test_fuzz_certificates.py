@@ -93,8 +93,19 @@ BEYOND = [
         *(10, 3, 1113923421, "offset"),
         share=0.02,
     ),
+    Case(
+        "SVR", (("kernel", "rbf"), ("gamma", 34.2), ("C", 24600.0)), 2818, 8, 1350463399, "rank one", x_scale=409000.0
+    ),
+    Case(
+        "SVC",
+        (("kernel", "poly"), ("degree", 2), ("gamma", 0.183), ("coef0", 1.0), ("C", 1.98)),
+        *(2728, 1, 2069868741, "near-duplicates"),
+        weights=2.0,
+        share=0.2,
+    ),
 ]
-"""Parameters that are not drawn: C=inf, also with a negative trace, and lam=0; a gap that a singular Hessian hid."""
+"""Parameters that are not drawn: C=inf, also with a negative trace, and lam=0; a gap that a singular Hessian hid; and
+thousands of rows, whose kernel values are in single precision until the certificate is made."""
 
 
 def past() -> list[Case]:

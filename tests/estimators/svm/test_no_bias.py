@@ -96,3 +96,12 @@ def test_paths_probabilities_and_approximations():
     exact = SVC(kernel=k, fit_intercept=False, tol=1e-7).fit(X, labels)
     assert np.allclose(mapped.decision_function(X), exact.decision_function(X), atol=1e-3)
     assert verify(mapped, X, labels).converged
+
+
+def test_a_cache_of_a_few_rows():
+    rng = np.random.default_rng(1)
+    rows, classes = rng.standard_normal((1000, 2)), rng.integers(0, 2, 1000)
+    small = SVC(kernel=1e-8 * RBF(0.45), C=10.0, fit_intercept=False, cache_size=0.06, tol=1e-6).fit(rows, classes)
+    large = SVC(kernel=1e-8 * RBF(0.45), C=10.0, fit_intercept=False, tol=1e-6).fit(rows, classes)
+    assert small.certificate_.converged
+    assert np.allclose(small.decision_function(rows), large.decision_function(rows), rtol=1e-5)

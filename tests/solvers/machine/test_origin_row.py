@@ -22,7 +22,11 @@ def test_an_object_at_the_origin(rng):
             rows.square(some, out)
             np.testing.assert_allclose(out, padded[np.ix_(some, some)], atol=1e-12)
         np.testing.assert_allclose(rows.exact(objects, np.arange(13)), padded[objects], atol=1e-12)
-        np.testing.assert_allclose(rows.exact_sum(objects, weights), weights @ padded[objects], atol=1e-12)
+        for at in (None, np.array([0, 5, 12]), np.array([3, 4])):
+            of = slice(None) if at is None else at
+            np.testing.assert_allclose(
+                rows.exact_sum(objects, weights, at), weights @ padded[objects][:, of], atol=1e-12
+            )
         total = np.zeros(13)
         rows.add(objects, weights, total)
         np.testing.assert_allclose(total, weights @ padded[objects], atol=1e-12)

@@ -42,6 +42,7 @@ from gramian.kernels.resolve import WITH_GAMMA, is_precomputed, resolve_gamma
 from gramian.resources import run, spans, worker_count
 from gramian.solvers.svm.dense import SMALL
 from gramian.solvers.svm.row_cache import (
+    NARROW_LOSS,
     CardCache,
     CardRows,
     FeatureRows,
@@ -59,8 +60,6 @@ EARLY = "Solver terminated early (max_iter={}).  Consider pre-processing your da
 KINDS = np.array(["peripheral", "margin", "violator"])
 NARROW_ROWS, NARROW_TOL = 2000, 1e-5
 """From this many rows on, and this tolerance, kernel rows are kept in float32, where that is precise enough."""
-NARROW_LOSS = 1e-6
-"""Largest error of a float32 kernel value that is accepted, relative to the largest kernel value."""
 DIRECT_INPUTS = 64
 """Up to this many inputs, recomputing a block of a GEMM kernel is faster than gathering it from the cache."""
 PROBES, PROBED = 8, 1000

@@ -27,8 +27,16 @@ class AnchoredRows(Rows):
         return self.rows.rounding
 
     @property
+    def narrow(self) -> bool:
+        return self.rows.narrow
+
+    @property
+    def narrow_rounding(self) -> float:
+        return self.rows.narrow_rounding
+
+    @property
     def largest_square(self) -> int:
-        return self.rows.largest_square + 1
+        return len(self.ids) if self.rows.largest_square >= self.size else self.rows.largest_square
 
     @property
     def evicted(self) -> int:
@@ -57,9 +65,11 @@ class AnchoredRows(Rows):
         out[np.ix_(up, across)] = found
         return out
 
-    def exact_sum(self, objects: Index, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        own = objects < self.size
-        return np.append(self.rows.exact_sum(objects[own], weights[own]), 0.0)
+    def exact_sum(self, objects: Index, weights: NDArray[np.float64], at: Index | None = None) -> NDArray[np.float64]:
+        at, own = self.ids if at is None else at, objects < self.size
+        total = np.zeros(at.size)
+        total[at < self.size] = self.rows.exact_sum(objects[own], weights[own], at[at < self.size])
+        return total
 
     def upgrade(self) -> bool:
         return self.rows.upgrade()

@@ -15,8 +15,12 @@ from gramian.gram import Gram
 from gramian.resources import run, spans
 
 Index = NDArray[np.intp]
+NARROW_LOSS = 1e-6
+"""Largest error of a float32 kernel value that is accepted, relative to the largest kernel value."""
 PANEL_BYTES = 64 * 10**6
 """Rows are computed in panels of about this size, so that Ctrl-C is answered soon."""
+EXACT_BYTES = 16 * 10**6
+"""Size of the blocks from which sums in full precision are made, beside the cache."""
 THREAD_WORTH = 1_000_000
 """Below this many multiplications, a second thread costs more than it saves."""
 THREAD_ROWS = 200_000
@@ -159,13 +163,21 @@ class Rows(ABC):
     """The stored matrix that the objects' ``ids`` index, if it is in memory and needs no cache."""
     on_card = False
     """Whether a GPU computes the rows."""
-    narrow = False
-    """Whether ``upgrade`` would make the rows more precise."""
+
+    @property
+    def narrow(self) -> bool:
+        """Whether ``upgrade`` would make the rows more precise."""
+        return False
 
     @property
     def rounding(self) -> float:
         """Rounding error of a kernel value in full precision, relative to the largest k(x, x)."""
         return float(np.finfo(np.float64).eps)
+
+    @property
+    def narrow_rounding(self) -> float:
+        """The same in the precision of the rows."""
+        return self.rounding
 
     @property
     def evicted(self) -> int:
@@ -207,10 +219,14 @@ class Rows(ABC):
     def exact(self, objects: Index, others: Index) -> NDArray[Any]:
         """Return a block of the kernel in full precision, without a cache: → (len(objects), len(others))."""
 
-    def exact_sum(self, objects: Index, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return Σ_k weights_k K[objects_k, :] in full precision. weights (len(objects),) → (m,)."""
-        total = np.zeros(len(self.ids))
-        self.add(objects, weights, total)
+    def exact_sum(self, objects: Index, weights: NDArray[np.float64], at: Index | None = None) -> NDArray[np.float64]:
+        """Return Σ_k weights_k K[objects_k, at] in full precision, by default at all objects: → (len(at),)."""
+        total = np.zeros(len(self.ids) if at is None else at.size)
+        if at is None:
+            self.add(objects, weights, total)
+            return total
+        for part in spans(at.size, max(EXACT_BYTES // (8 * max(objects.size, 1)), 1)):
+            total[part] = self.exact(at[part], objects) @ weights
         return total
 
     def upgrade(self) -> bool:
@@ -252,6 +268,10 @@ class KernelRows(Rows):
         return self if len(self.caches) == 1 else None
 
     @property
+    def narrow_rounding(self) -> float:
+        return max(self.gram.rounding, NARROW_LOSS)
+
+    @property
     def rounding(self) -> float:
         return self.gram.rounding * float(np.finfo(np.float64).eps) / float(np.finfo(self.gram.dtype).eps)
 
@@ -272,8 +292,7 @@ class KernelRows(Rows):
         return sum(cache.evicted for cache in self.caches)
 
     @property
-    def narrow(self) -> bool:  # type: ignore[override]
-        """Whether ``upgrade`` would make the rows more precise."""
+    def narrow(self) -> bool:
         return any(cache.wide is not None for cache in self.caches)
 
     @property
@@ -299,11 +318,8 @@ class KernelRows(Rows):
     def exact(self, objects: Index, others: Index) -> NDArray[Any]:
         return self.caches[0].exact(self.ids[objects], self.ids[others])
 
-    def exact_sum(self, objects: Index, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        columns, total = np.arange(len(self.ids)), np.zeros(len(self.ids))
-        for rows in spans(objects.size, max(PANEL_BYTES // (8 * max(len(self.ids), 1)), 1)):
-            total += weights[rows] @ self.exact(objects[rows], columns)
-        return total
+    def exact_sum(self, objects: Index, weights: NDArray[np.float64], at: Index | None = None) -> NDArray[np.float64]:
+        return super().exact_sum(objects, weights, np.arange(len(self.ids)) if at is None else at)
 
     def upgrade(self) -> bool:
         changed = [cache.upgrade() for cache in self.caches]

@@ -43,6 +43,7 @@ from gramian.solvers.svm.tasks import (
     State,
     Task,
     Vector,
+    multipliers,
     nothing,
 )
 
@@ -224,6 +225,8 @@ class _Descent:
                 fine, patience = (0.3 * fine, patience) if arrived else (fine, 2 * patience)
         except _StoppedError as stop:
             message = str(stop)
+            if self.rows.narrow and not self.clock.expired:
+                self.check_rows(fine)
             certificate = self.certify(tol)
         if not certificate.converged and not self.vanished(self.state):
             certificate = replace(certificate, message=message or self.why_lost)
@@ -251,19 +254,26 @@ class _Descent:
         self.rows.add(objects, moved[objects], self.state.values)
 
     def check_rows(self, tol: float) -> bool:
-        """Check some of Kβ in full precision; return whether the rounding of the kernel rows is negligible.
+        """Compute values of Kβ in full precision; return whether the rounding of the kernel rows was negligible.
 
-        If not, recompute Kβ in full precision, so that only later, smaller steps bring new rounding. If that is not
-        enough, switch to kernel rows in full precision.
+        For rows in single precision these are all values whose terms of the gap rounding could change, so that the
+        certificate is that of the exact kernel; otherwise they are a sample. If rounding was not negligible, all of Kβ
+        is recomputed, so that only later, smaller steps bring new rounding; in the end rows in full precision follow.
         """
         state = self.state
         weights = state.by_object
         (used,) = np.nonzero(weights)
         if not used.size:
             return True
-        sample = np.unique(np.linspace(0, state.values.size - 1, AUDIT).astype(np.intp))
-        error = np.abs(self.rows.exact(sample, used) @ weights[used] - state.values[sample]).max()
-        if error <= ROUNDING * tol * self.unit(state):
+        most, checked = ROUNDING * tol * self.unit(state), np.linspace(0, state.values.size - 1, AUDIT).astype(np.intp)
+        if self.rows.narrow:
+            largest = self.rows.narrow_rounding * self.scale * float(np.abs(weights).sum())
+            most, checked = min(most, largest), self.in_doubt(largest)
+        values = self.rows.exact_sum(used, weights[used], checked)
+        error = np.abs(values - state.values[checked]).max(initial=0.0)
+        if self.rows.narrow:
+            state.values[checked] = values
+        if error <= most:
             return True
         if self.refined < REFINEMENTS:
             self.refined += 1
@@ -273,6 +283,12 @@ class _Descent:
         else:
             return True
         return False
+
+    def in_doubt(self, error: float) -> Index:
+        """Objects whose terms of the gap may change if slopes have errors of that size; those of others stay zero."""
+        state, (up, down) = self.state, self.state.slopes()
+        level = np.repeat(multipliers(up, down, state.starts), np.diff([*state.starts, state.beta.size]))
+        return np.unique(state.task.objects[(up < level + error) | (down > level - error)])
 
     # ---- one descent ---------------------------------------------------------------------------------------------
 
