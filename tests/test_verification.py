@@ -184,6 +184,25 @@ def test_a_trend_that_fits_exactly_leaves_coefficients_of_rounding():
     assert verify(model, X, X.sum(axis=1) + 100.0).converged
 
 
+@pytest.mark.parametrize("n", [10, 80, 300])
+@pytest.mark.parametrize("value", [0.1, 5.0, 1e6])
+@pytest.mark.parametrize(
+    "model",
+    [
+        KernelRidge(0.01, kernel=RBF(0.3), fit_intercept=True),
+        KernelRidge(1e-6, kernel=RBF(0.1), fit_intercept=True),
+        KernelInterpolator(RBF(0.1), trend="constant"),
+    ],
+)
+def test_coefficients_of_a_constant_target_are_rounding_that_adds_up_over_the_rows(model, value, n):
+    X = np.random.default_rng(0).standard_normal((n, 2))
+    y = np.full(n, value)
+    assert model.fit(X, y).certificate_.converged
+    assert verify(model, X, y).converged
+    model.dual_coef_ = model.dual_coef_ + 1e-10 * value
+    assert "not orthogonal to the trend" in verify(model, X, y).message
+
+
 def test_a_fit_over_blocks_is_verified_with_the_rows_in_memory(tmp_path):
     from gramian.data import Blocks
 

@@ -76,11 +76,11 @@ def trend_of(model: Any, data: Data) -> Array:
 def unbalanced(T: Array, t: Array, Y: Array, shown: Shown) -> list[str]:
     """Say whether coefficients are orthogonal to the unpenalised functions T t, as they are at the optimum.
 
-    Where T t fits the targets Y exactly, coefficients are rounding of the two.
+    Where T t fits the targets Y exactly, coefficients are rounding of the two, which adds up over the rows.
     """
     c, size = shown.coefficients, np.abs(T).max(axis=0)
     level = max(float((np.abs(T) @ np.abs(t)).max(initial=0.0)), float(np.abs(Y).max(initial=0.0)))
-    least = 64.0 * EPS * level / (BALANCED * max(shown.scale, 1e-300))
+    least = 64.0 * EPS * level * len(Y) / (BALANCED * max(shown.scale, 1e-300))
     off = np.abs(T.T @ c) / (np.where(size > 0, size, 1.0)[:, None] * np.maximum(np.abs(c).sum(axis=0), least))
     if not off.max() > BALANCED:
         return []
