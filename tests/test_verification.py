@@ -239,6 +239,31 @@ def test_multipliers_outside_the_box_are_named():
     assert "outside their bounds" in found.message
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("weight", [None, "balanced", {0: 2.0}])
+@pytest.mark.parametrize("y", [TWO, THREE])
+def test_an_empty_machine_is_no_optimum_for_a_positive_nu(weight, y):
+    model = NuSVC(nu=0.1, kernel=RBF(1.0), class_weight=weight).fit(X, y)
+    assert verify(model, X, y).converged
+    model.dual_coef_ = 0.0 * model.dual_coef_
+    assert not verify(model, X, y).converged
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_machine_out_of_time_before_its_weights_count_is_not_confirmed():
+    rng = np.random.default_rng(59)
+    X, y = rng.standard_normal((30, 3)), rng.integers(0, 2, 30)
+    model = NuSVC(nu=0.1, kernel=RBF(1.0), class_weight="balanced", max_time=1e-6).fit(X, y)
+    assert not model.certificate_.converged
+    assert not verify(model, X, y).converged
+
+
+def test_multipliers_are_judged_by_the_price_that_nu_gives():
+    model = NuSVC(nu=0.3, class_weight={0: 2.0}).fit(X, TWO)
+    model.C_ = 0.99 * model.C_
+    assert "outside their bounds" in verify(model, X, TWO).message
+
+
 TARGETS = {"two": TWO, "numbers": NUMBERS, "none": None}
 BROKEN = [
     (SVC(C=10.0), "two", "dual_coef_", 10.0),

@@ -123,8 +123,8 @@ def nu_classification(model: Any, data: Data) -> Certificate:
             nu = min(max(model.nu, float(model.nu_[p])), 2.0 * min(w[y > 0].sum(), w[y < 0].sum()) / w.sum())
             programs.append(_scaled(y, w, 0.5 * nu * float(w.sum()), b, *parts))
         else:
-            # ν determined C = 1/ρ without class weights; the multipliers at their bounds give it.
-            programs.append(_boxed(y, w * float(np.max(np.abs(parts[0]) / w)), b, *parts))
+            # ν determined C without class weights, which then multiply it.
+            programs.append(_boxed(y, w * float(model.C_[p]), b, *parts))
     return _worst(model, data, shown, faults, programs)
 
 
@@ -223,7 +223,7 @@ def _boxed(y: Array, C: Array, b: float, beta: Array, f: Array, norm2: float) ->
 def _scaled(y: Array, C: Array, total: float, b: float, beta: Array, f: Array, norm2: float) -> _Program:
     """The program before its solution was divided by ρ."""
     shown = float(beta[y > 0].sum())
-    rho = total / shown if shown > 0 else math.inf
+    rho = total / shown if shown > 0 else 1.0  # then the sums are wrong
     box = np.minimum(C * y, 0.0), np.maximum(C * y, 0.0)
     ends = (total, -total), (rho * (1.0 - b), -rho * (1.0 + b))
     return _Program(rho * beta, rho * f, rho**2 * norm2, *box, np.zeros(C.size), y < 0, *ends, unit=rho, stretch=rho)
