@@ -264,6 +264,15 @@ def test_multipliers_are_judged_by_the_price_that_nu_gives():
     assert "outside their bounds" in verify(model, X, TWO).message
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("model", [GaussianMixture(2, reg_covar=1.0, random_state=0), FamilyMixture(2, random_state=0)])
+def test_one_iteration_of_em_shows_no_convergence_however_small_the_next_gain(model):
+    model = clone(model).set_params(max_iter=1, tol=1e3).fit(X)
+    assert not model.certificate_.converged
+    assert "before its second iteration" in verify(model, X).message
+    assert verify(clone(model).set_params(max_iter=9).fit(X), X).converged
+
+
 TARGETS = {"two": TWO, "numbers": NUMBERS, "none": None}
 BROKEN = [
     (SVC(C=10.0), "two", "dual_coef_", 10.0),

@@ -35,7 +35,7 @@ def mixture(model: Any, data: Data) -> Certificate:
     precisions = np.linalg.inv(covariances) - np.linalg.inv(following[2])
     rounding = ROUNDING * (1.0 + abs(value))
     regularised = 0.5 * model.reg_covar * max(float(following[0] @ np.trace(precisions, axis1=1, axis2=2)), 0.0)
-    faults = _of_step(gain, rounding + regularised, model.tol, rounding)
+    faults = _of_step(model, gain, rounding + regularised, rounding)
     violation = _slope(weights, means, covariances, following)
     likelihood = float(w @ logsumexp(log_joint, axis=1))
     # Second moments are known to the rounding of |x|², which counts by the inverse of a covariance.
@@ -63,18 +63,20 @@ def of_family(model: Any, data: Data) -> Certificate:
     following = [model.family_.fit(X, m) if m.any() else t for m, t in zip(mass.T, model.parameters_, strict=True)]
     gain = _expected(joint(mass.sum(axis=0), following), w, False)[0] - value
     rounding = ROUNDING * (1.0 + abs(value))
-    faults = _of_step(gain, rounding, model.tol, rounding)
+    faults = _of_step(model, gain, rounding, rounding)
     if not abs(value - model.certificate_.primal) <= rounding:
         faults.append(f"the log-likelihood per row is {value:.6g}, not {model.certificate_.primal:.6g}")
     return found(model, "evidence", faults, primal=value, dual=value, violation=max(gain, 0.0))
 
 
-def _of_step(gain: float, fall: float, tol: float, rounding: float) -> list[str]:
+def _of_step(model: Any, gain: float, fall: float, rounding: float) -> list[str]:
     """Say whether another step of EM lowers the objective by more than a permitted fall, or still raises it."""
     if not gain >= -fall:
         return [f"another step of EM lowers the objective by {-gain:.1e} per row"]
-    if not gain < max(MORE * tol, rounding):
-        return [f"another step of EM raises the objective by {gain:.1e} per row, above tol={tol:.0e}"]
+    if not gain < max(MORE * model.tol, rounding):
+        return [f"another step of EM raises the objective by {gain:.1e} per row, above tol={model.tol:.0e}"]
+    if model.certificate_.iterations < 2 and not getattr(model, "warm_start", False):
+        return ["EM was stopped before its second iteration, and one small gain may be that of a plateau"]
     return []
 
 
