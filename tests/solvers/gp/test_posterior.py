@@ -97,6 +97,19 @@ def test_projected_mean_solves_the_weighted_system():
     assert at.evidence is None
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_the_residual_of_uneven_noise_is_that_of_all_rows_alike(seed):
+    """Weighted by 1/D, the residual of the first of them is a twentieth of this one."""
+    rng = np.random.default_rng(148 + seed)
+    X, y, D = rng.standard_normal((120, 2)), rng.standard_normal((120, 1)), 10.0 ** rng.uniform(-6, 6, 120)
+    kernel = 1e4 * RBF(0.5)
+    at = projected_posterior(kernel, X, y, D, tol=1e-3, max_iter=10_000, random_state=0, **LIMITS)
+    missed = y - kernel(X) @ at.alpha - D[:, None] * at.alpha
+    assert at.certificate.violation == pytest.approx(np.linalg.norm(missed) / np.linalg.norm(y), rel=1e-3)
+    assert at.certificate.converged
+    assert at.certificate.violation <= 1e-3
+
+
 def test_conjugate_gradients_need_noise():
     X, Y, _ = data()
     with pytest.raises(ValueError, match=r"needs noise on every row"):

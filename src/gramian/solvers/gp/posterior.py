@@ -383,13 +383,15 @@ def projected_posterior(
     gram.check_symmetric()
     ridge = float(D.mean())
     options: Any = {"tol": tol, "max_iter": max_iter, "random_state": random_state, "clock": clock, "tick": tick}
-    solution = pcg.solve(gram, Y, ridge, weights=ridge / D, **options)
+    # Rows of little noise weigh most in the solver's own residual; the certificate's weighs all rows alike.
+    solution = pcg.solve(gram, Y, ridge, weights=ridge / D, weigh_residuals=not np.ptp(D), **options)
+    said = predicted_residual(solution.certificate, solution.x, gram, X, Y, D[:, None], tol)
     rank = max(min(rank, memory // (8 * 8 * D.size), D.size), 1)
     spanning = rpcholesky(gram, rank, repeatable(random_state)).factor / D[:, None]
     # An orthonormal G that spans D⁻¹F, and the factor of Gᵀ(K + D)G.
     basis = np.asarray(qr(spanning, mode="economic", overwrite_a=True, check_finite=False)[0], dtype=np.float64)
     H = basis.T @ (gram @ basis) + basis.T @ (D[:, None] * basis)
     core = cholesky(np.ascontiguousarray(0.5 * (H + H.T))).lower()
-    found = ProjectedPosterior(basis, core, kernel, X, solution.x, memory, workers, solution.certificate)
+    found = ProjectedPosterior(basis, core, kernel, X, solution.x, memory, workers, said)
     found.device = gram.engine.name
     return found

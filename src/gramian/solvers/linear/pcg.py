@@ -54,8 +54,12 @@ def solve(
     random_state: int | np.random.RandomState | None = None,
     clock: Clock | None = None,
     tick: Tick = silent,
+    weigh_residuals: bool = True,
 ) -> Solution:
-    """Solve ``(K + ridge_j W⁻¹) x_j = b_j`` for every column of B, sharing each product with K."""
+    """Solve ``(K + ridge_j W⁻¹) x_j = b_j`` for every column of B, sharing each product with K.
+
+    A residual r counts as ``‖√W r‖ / ‖√W b‖``, or as ``‖r‖ / ‖b‖`` without ``weigh_residuals``.
+    """
     n, B = gram.shape[0], np.asarray(B, dtype=np.float64)
     if B.ndim != 2 or B.shape[0] != n:
         raise ValueError(f"B must have shape ({n}, k), got {B.shape}.")
@@ -75,15 +79,15 @@ def solve(
 
     largest = float(np.abs(gram.diagonal()).max(initial=0.0)) * float(weights.max())
     rounding = 10.0 * n * float(np.finfo(np.float64).eps) * largest
-    limits: Any = (tol, max_iter, clock or Clock(), tick, rounding)
+    limits: Any = (tol, max_iter, clock or Clock(), tick, rounding, weigh_residuals)
     run = Refinement(exact, ridge, scale, precondition, scale * (B / unit), X, *limits)
     for dtype in (np.float32, np.float64):  # double precision if single stalls
         run.refine(SymmetricGram(gram, left, dtype))
         if run.at_an_end():
             break
-    worst, seconds = float(run.residuals.max(initial=0.0)), run.clock.seconds
+    worst, seconds = float(run.told.max(initial=0.0)), run.clock.seconds
     certificate = certify("residual", worst, tol, run.why, seconds=seconds, iterations=run.iterations)
-    return Solution(unit * (scale * run.X), certificate, ridge, residuals=run.residuals)
+    return Solution(unit * (scale * run.X), certificate, ridge, residuals=run.told)
 
 
 def _landmarks(gram: Gram, ridge: Array, scale: Array, rank: int, random_state: Any) -> Preconditioner:
@@ -114,12 +118,14 @@ class Refinement:
     clock: Clock
     tick: Tick
     rounding: float = 0.0  # That of the smallest eigenvalue
+    weighted: bool = True  # Whether the tolerance is one of S r, or of r
     iterations: int = 0
     why: str = "stopped by rounding in float64; raise tol, or regularise more."
 
     def __post_init__(self) -> None:
         k = self.B.shape[1]
         self.X, self.R, self.residuals = self.X.copy(), self.B.copy(), np.full(k, np.inf)
+        self.told = self.residuals if self.weighted else self.residuals.copy()  # What the tolerance is compared with
         self.products = np.zeros_like(self.X)  # K S X
         self._measure(self.X, np.arange(k))
 
@@ -127,13 +133,13 @@ class Refinement:
         """Whether all columns have converged, or time or iterations have run out; records which."""
         if ended := self.clock.ended(self.iterations, self.max_iter):
             self.why = f"{ended}; allow more, or regularise more."
-        return bool(ended) or bool(np.all(self.residuals <= self.tol))
+        return bool(ended) or bool(np.all(self.told <= self.tol))
 
     def refine(self, fast: Any) -> None:
         """Repeat cycles until the residuals are small enough or stall, or time or iterations run out."""
         while not self.at_an_end():
             before = self.residuals.copy()
-            todo = np.flatnonzero(before > self.tol)
+            todo = np.flatnonzero(self.told > self.tol)
             with one_blas_thread():  # a pool of BLAS threads would spin while our own threads work
                 step = self._cycle(fast, todo)
             self._measure(self.X[:, todo] + step, todo)
@@ -157,13 +163,16 @@ class Refinement:
         for old, new in ((self.X, X), (self.R, R), (self.products, products)):
             old[:, columns[better]] = new[:, better]
         self.residuals[columns[better]] = residuals[better]
-        self.tick(self.iterations, residual=float(self.residuals.max(initial=0.0)))
+        if not self.weighted:
+            self.told[columns[better]] = relative_residuals(R / scale, self.B[:, columns] / scale)[better]
+        self.tick(self.iterations, residual=float(self.told.max(initial=0.0)))
 
     def _cycle(self, fast: Any, columns: NDArray[np.intp]) -> Array:
         """Preconditioned conjugate gradients for A d = r, independently for each column."""
         R = self.R[:, columns]
-        sizes = np.linalg.norm(self.B[:, columns], axis=0)
-        goal = np.maximum(MARGIN * self.tol * sizes, DROP * np.linalg.norm(R, axis=0))
+        goal = DROP * np.linalg.norm(R, axis=0)
+        if self.weighted:
+            goal = np.maximum(MARGIN * self.tol * np.linalg.norm(self.B[:, columns], axis=0), goal)
 
         def times(P: Array, some: NDArray[np.intp]) -> Array:
             self.iterations += 1
