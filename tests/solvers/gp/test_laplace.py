@@ -8,7 +8,8 @@ from scipy.integrate import quad
 from scipy.special import expit
 
 import reference_gp as reference
-from gramian.kernels import RBF, Sigmoid, White
+from gramian import GaussianProcessClassifier, verify
+from gramian.kernels import RBF, Linear, Sigmoid, White
 from gramian.solvers.gp.laplace import LaplaceEvidence, logistic_gaussian, mode
 
 
@@ -40,6 +41,16 @@ def test_huge_priors_need_the_halved_steps(factor):
     X, y = data()
     found = mode((factor * RBF(0.8))(X), y)
     assert found.certificate.converged
+
+
+def test_the_gap_of_labels_that_are_all_but_certain_is_absolute():
+    """As docs/certificates.md says: there y - π is 1e-14 and has two digits, and so have the objectives."""
+    X, y = np.array([[-1.0], [1.0]]), np.array([0, 1])
+    model = GaussianProcessClassifier(np.exp(35.0) * Linear(), optimizer=None).fit(X, y)
+    for certificate in (model.certificate_, verify(model, X, y)):
+        assert certificate.primal < 1e-12
+        assert certificate.gap == pytest.approx(certificate.primal - certificate.dual, rel=1e-6)
+        assert certificate.converged
 
 
 def test_a_warm_start_takes_fewer_steps():
