@@ -124,6 +124,20 @@ def test_zero_eigenvalues():
     assert np.isfinite(model.transform(X)).all()
 
 
+@pytest.mark.parametrize("n_components", [None, 60, 40])
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_small_eigenvalues_are_kept_however_many_are_asked_for(n_components, seed):
+    X = np.random.default_rng(seed).standard_normal((60, 2))
+    model = KernelPCA(n_components, kernel="rbf", gamma=0.02, remove_zero_eig=True).fit(X)
+    theirs = Peer(60, kernel="rbf", gamma=0.02, eigen_solver="dense", remove_zero_eig=True).fit(X).eigenvalues_
+    assert theirs[-1] < 1e-11 * theirs[0]
+    np.testing.assert_allclose(model.eigenvalues_, theirs, rtol=0.01)
+    assert model.certificate_.converged
+    assert verify(model, X).converged
+    model.eigenvalues_, model.eigenvectors_ = model.eigenvalues_[:-4], model.eigenvectors_[:, :-4]
+    assert "is missing" in verify(model, X).message
+
+
 def test_what_is_no_kernel_warns():
     K = np.diag([3.0, 2.0, -1.0, -2.5])
     with pytest.warns(PositiveSpectrumWarning, match="not positive semi-definite on these rows"):

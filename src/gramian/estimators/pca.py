@@ -116,7 +116,8 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
     Attributes
     ----------
     eigenvalues_ : array of shape (r,)
-        Eigenvalues in descending order.
+        Eigenvalues in descending order; zero below 1e-12 λ₁ (of float32 rows 2e-7 λ₁, as in scikit-learn), or if
+        rounding leaves them fewer than two digits.
     eigenvectors_ : array of shape (n, r)
         Eigenvectors of unit length, signed so that the entry of largest modulus is positive. Absent for blocks.
     explained_variance_ratio_ : array of shape (r,)
@@ -132,7 +133,8 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
     approximation_ : map
         The fitted map, if there is one.
     certificate_ : Certificate
-        The worst ``‖K v - λ v‖ / λ``; relative to λ₁ if the residual is only rounding, below 1.4e-14 λ₁.
+        The worst ``‖K v - λ v‖ / λ``; relative to λ₁ if the residual is only rounding, below 1.4e-14 (λ₁ + λ₀)
+        with λ₀ the norm of what centring removed, ``Σ K_ij / n``.
     {those of KernelParameters}
 
     Examples

@@ -16,8 +16,8 @@ SOLVED = {"randomized": 1e-2, "dense": 1e-8, "lanczos": 1e-5, "arpack": 1e-8}
 ORTHOGONAL = 1e-6
 DENSE = 1000
 """Up to this many rows the automatic solver is a dense one."""
-FLOOR = 1e-5
-"""Eigenvalues below this fraction of the largest may be taken for zero."""
+FLOOR = {"dense": 1e-12, "others": 1e-5}
+"""Eigenvalues below this fraction of the largest may be taken for zero, by a dense solver in double precision."""
 STEPS = 10
 """Steps of subspace iteration in the search for an eigenvalue that is missing."""
 
@@ -61,9 +61,14 @@ def components(model: Any, data: Data) -> Certificate:
     kept, rest = values[live], _next(times, V[:, live], values[live], model.center)
     # Components of eigenvalue zero are left out, so the smallest is known only if as many were found as asked for.
     complete = kept.size == min(model.n_components or data.n, data.n)
-    beside = kept.min() if complete and kept.size else FLOOR * largest
+    dense = model.eigen_solver == "dense" or (model.eigen_solver == "auto" and data.n <= DENSE)
+    sharp = dense and F is None and getattr(model.X_fit_, "dtype", None) == np.float64
+    beside = kept.min() if complete and kept.size else FLOOR["dense" if sharp else "others"] * largest
     beside *= 2.0 if model.eigen_solver == "randomized" else 1.01
-    if rest > beside + 100.0 * lost.max(initial=64.0 * EPS * top):
+    bound = lost.max(initial=64.0 * EPS * top)
+    # What is left out has fewer than two digits, and residuals show how many there are.
+    noise = min(bound, 4.0 * max(float(R[live].max(initial=0.0)), EPS * top)) if sharp and kept.size else bound
+    if rest > beside + 100.0 * noise:
         faults.append(f"an eigenvalue of {rest:.3g} or more is missing")
     if not model.kernel_.tells_copies:  # Otherwise a row is not the same row when it comes again
         T = np.asarray(model.transform(data.given))

@@ -42,7 +42,7 @@ def by_gram(gram: Gram, X: Any, ask: Request) -> Eigenpairs:
         )
     K = X if is_precomputed(gram.kernel) else SymmetricGram(gram, 0, np.float64)
     means = (K @ np.ones((n, 1)))[:, 0] / n if ask.center else np.zeros(n)
-    ask = replace(ask, rounding=replace(ask.rounding, offset=abs(n * float(means.mean()))))
+    ask = replace(ask, rounding=replace(ask.rounding, offset=abs(n * float(means.mean())), seen=True))
     if solver == "dense":
         matrix = gram.dense().astype(np.float64, copy=False)
         if ask.center:
@@ -58,7 +58,7 @@ def by_gram(gram: Gram, X: Any, ask: Request) -> Eigenpairs:
         pairs = eigen.arpack(A, ask) if solver == "arpack" else eigen.randomized(A, ask)
     trace = float(gram.diagonal().sum(dtype=np.float64) - n * means.mean())
     least = float(pairs.values.min(initial=0.0))
-    return replace(pairs, values=ask.rounding.cleaned(pairs.values, n), least=least, trace=trace, means=means)
+    return replace(pairs, values=pairs.cleaned, least=least, trace=trace, means=means)
 
 
 def _solver(ask: Request, n: int) -> str:
@@ -119,7 +119,7 @@ def by_features(
     vectors -= means @ pairs.vectors
     roots = np.sqrt(np.maximum(pairs.values, 0.0))
     vectors = np.divide(vectors, roots, out=np.zeros_like(vectors), where=roots > 0)
-    values, trace = rounding.cleaned(pairs.values, C.shape[0]), float(np.trace(C))
+    values, trace = pairs.cleaned, float(np.trace(C))
     directions = np.where(values > 0, pairs.vectors, 0.0)  # nothing is projected on what may be rounding
     shown: Any = {"smallest": max(pairs.smallest, 0.0), "means": means, "directions": directions}  # F Fᵀ ≥ 0
     return replace(pairs, values=values, vectors=vectors, trace=trace, **shown), found.error

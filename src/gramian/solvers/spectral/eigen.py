@@ -39,26 +39,31 @@ class Rounding:
     floor: float = 1e-12  # Eigenvalues below this fraction of the largest are set to zero
     unit: float = 64.0 * EPS  # Rounding in a residual, relative to the norm of the matrix
     growth: float = 1.0  # How much larger rounding is in explicit features than in kernel values
+    seen: bool = False  # Whether residuals show all of it: not that of features, of which the matrix is made
 
     def _of(self, values: Array) -> float:
         """Return the size of a residual that is due to rounding."""
         return self.unit * (float(np.abs(values).max(initial=0.0)) + self.offset)
 
-    def zero(self, values: Array, n: int) -> float:
-        """Return the threshold below which an eigenvalue is numerically zero; higher if all n are computed."""
-        largest, rounding = float(np.abs(values).max(initial=0.0)), self._of(values)
-        lost = largest <= DIGITS * rounding
-        nothing = (DIGITS * EPS * self.growth) ** 2 * self.offset  # squared rounding error of centred features
-        return max(self.floor * largest, nothing, 0.0 if lost else rounding * (DIGITS if values.size == n else 1.0))
+    def zero(self, residuals: Array, values: Array, n: int) -> float:
+        """Return the threshold below which an eigenvalue is numerically zero.
 
-    def cleaned(self, values: Array, n: int) -> Array:
-        """Return the eigenvalues, with negative and numerically zero ones set to zero."""
-        return np.where(values > self.zero(values, n), values, 0.0)
+        If all n are computed, some are nothing but rounding, and those kept must have two digits.
+        """
+        largest, rounding = float(np.abs(values).max(initial=0.0)), self._of(values)
+        nothing = (DIGITS * EPS * self.growth) ** 2 * self.offset  # squared rounding error of centred features
+        if largest <= DIGITS * rounding:
+            return max(self.floor * largest, nothing)
+        if values.size == n:
+            # The bound is hundreds of times the usual error, so residuals tell better which have two digits.
+            actual = max(float(residuals.max(initial=0.0)), EPS * (largest + self.offset))
+            rounding = DIGITS * (min(rounding, actual) if self.seen else rounding)
+        return max(self.floor * largest, nothing, rounding)
 
     def _worst(self, residuals: Array, values: Array, n: int) -> float:
         """Return the worst residual relative to its own eigenvalue, or to the largest if it is only rounding."""
         size, largest, rounding = np.abs(values), float(np.abs(values).max(initial=0.0)), self._of(values)
-        zero = self.zero(values, n)
+        zero = self.zero(residuals, values, n)
         residuals = residuals + EPS * np.sqrt(self.offset * size)  # the rounding of features before they were centred
         excused = (residuals <= rounding) & ((size <= zero) | (DIGITS * residuals <= size))
         excused |= (size <= zero) & (residuals <= self.floor * largest)
@@ -82,11 +87,17 @@ class Eigenpairs:
     vectors: Array  # (n, r): Orthonormal eigenvectors
     smallest: float  # The smallest Ritz value: an upper bound on the smallest eigenvalue
     certificate: Certificate  # Worst ``‖A v - λ v‖ / λ``; relative to λ₁ if it is only rounding
+    zero: float = 0.0  # Eigenvalues up to this are numerically zero
     exhausted: bool = False  # Whether iterations or time ran out
     least: float = 0.0  # The smallest eigenvalue found, before negative ones were set to zero
     trace: float = 0.0  # The sum of all eigenvalues
     means: Any = None  # Means of the columns of K, (n,), or of the features, (m,); zero if not centred
     directions: Array | None = None  # (m, r): Principal directions in the features, if there is an explicit map
+
+    @property
+    def cleaned(self) -> Array:
+        """The eigenvalues, with negative and numerically zero ones set to zero."""
+        return np.where(self.values > self.zero, self.values, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +150,8 @@ class Request:
         worst = self.rounding._worst(residuals, values, A.shape[0])
         seconds = self.clock.seconds
         certificate = certify("eigen-residual", worst, tol, advice, seconds=seconds, iterations=iterations)
-        return Eigenpairs(values, vectors, float(smallest), certificate)
+        zero = self.rounding.zero(residuals, values, A.shape[0])
+        return Eigenpairs(values, vectors, float(smallest), certificate, zero)
 
 
 def lowest(A: Operator) -> float:
